@@ -1,0 +1,1 @@
+"""Every figure and equation of the papers as an experiment with claims and verdicts."""

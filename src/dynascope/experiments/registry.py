@@ -1,0 +1,114 @@
+"""What can be run: experiments by name, each with three scales, claims and a picture."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import xarray as xr
+
+from dynascope.experiments.claims import Claim
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SCALES = ("smoke", "laptop", "paper")
+
+# name -> where it is defined; looked up when asked for, so that listing imports nothing heavy
+EXPERIMENTS = {
+    "spring_block/equilibrium": "spring_block.equilibrium:EXPERIMENT",
+    "spring_block/stationary_curvature": "spring_block.stationary_curvature:EXPERIMENT",
+    "spring_block/mean_path": "spring_block.mean_path:EXPERIMENT",
+    "spring_block/effective_friction": "spring_block.effective_friction:EXPERIMENT",
+    "spring_block/phase_diagram": "spring_block.phase_diagrams:OVERDAMPED",
+    "spring_block/trajectories": "spring_block.trajectories:EXPERIMENT",
+    "spring_block/left_friction": "spring_block.left_friction:EXPERIMENT",
+    "spring_block/inertial_phase_diagram": "spring_block.phase_diagrams:INERTIAL",
+    "spring_block/langevin_phase_diagram": "spring_block.phase_diagrams:LANGEVIN",
+}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One figure or set of equations: how to run it, judge it and draw it.
+
+    `run(config)` returns a record, `check(record)` the claims with verdicts, `plot(record)` a figure. `scales`
+    maps smoke, laptop and paper to configs (frozen dataclasses).
+    """
+
+    title: str
+    source: str
+    kind: Literal["equation", "figure"]
+    claims: tuple[Claim, ...]
+    scales: Mapping[str, Any]
+    run: Callable[[Any], xr.Dataset]
+    check: Callable[[xr.Dataset], tuple[Claim, ...]]
+    plot: Callable[[xr.Dataset], "Figure"]
+
+    def config(self, scale: str) -> Any:
+        """Return the settings of a scale.
+
+        >>> find("spring_block/phase_diagram").config("laptop").duration
+        100.0
+        """
+        if scale not in self.scales:
+            raise ValueError(f"scale must be one of {', '.join(self.scales)}, got {scale!r}")
+        return self.scales[scale]
+
+    def evaluate(self, scale: str) -> tuple[xr.Dataset, tuple[Claim, ...]]:
+        """Run at a scale and judge; every declared claim comes back with a verdict.
+
+        >>> record, claims = find("spring_block/effective_friction").evaluate("smoke")
+        >>> {claim.verdict for claim in claims} <= {"reproduced", "erratum"}
+        True
+        """
+        record = self.run(self.config(scale))
+        claims = self.check(record)
+        missing = {claim.id for claim in self.claims} ^ {claim.id for claim in claims}
+        if missing:
+            raise RuntimeError(f"claims declared and checked differ: {sorted(missing)}")
+        return record, claims
+
+    def settings(self, scale: str) -> dict[str, Any]:
+        """Return the config as plain values, for reports.
+
+        >>> find("spring_block/phase_diagram").settings("smoke")["dynamics"]
+        'overdamped'
+        """
+        return asdict(self.config(scale))
+
+
+def find(name: str) -> Experiment:
+    """Look an experiment up by name.
+
+    >>> find("spring_block/phase_diagram").source
+    'spring-block FIG. 3'
+    """
+    if name not in EXPERIMENTS:
+        raise ValueError(f"name must be one of {', '.join(EXPERIMENTS)}, got {name!r}")
+    module, attribute = EXPERIMENTS[name].split(":")
+    experiment = getattr(importlib.import_module(f"dynascope.experiments.{module}"), attribute)
+    assert isinstance(experiment, Experiment)
+    return experiment
+
+
+def names(family: str | None = None) -> list[str]:
+    """List the experiments, of one family if given.
+
+    >>> names("spring_block")[0]
+    'spring_block/equilibrium'
+    """
+    families = sorted({name.split("/")[0] for name in EXPERIMENTS})
+    if family is not None and family not in families:
+        raise ValueError(f"family must be one of {', '.join(families)}, got {family!r}")
+    return [name for name in EXPERIMENTS if family is None or name.startswith(f"{family}/")]
+
+
+def output_folder(root: Path, name: str, scale: str) -> Path:
+    """Where the files of a run belong.
+
+    >>> output_folder(Path("results"), "spring_block/phase_diagram", "smoke").as_posix()
+    'results/spring_block/phase_diagram/smoke'
+    """
+    return root / name / scale

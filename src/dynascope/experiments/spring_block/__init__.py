@@ -1,0 +1,1 @@
+"""The chain's equations and figures. Source: spring-block."""

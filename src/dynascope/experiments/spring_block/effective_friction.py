@@ -1,0 +1,170 @@
+"""The effective friction above (7): its value, its sign, its limits and how noise lowers it."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from dynascope.experiments.claims import Claim
+from dynascope.experiments.registry import Experiment
+from dynascope.models.spring_block import SpringBlock
+from dynascope.models.spring_block.closed_form import effective_friction
+from dynascope.plots import PALETTE, new_figure
+from dynascope.records import with_provenance
+
+
+@dataclass(frozen=True)
+class Config:
+    """Random frictions and curvatures inside the interval of (7); direct averages over drawn noise."""
+
+    cases: int = 20
+    draws: int = 1_000_000
+    sweeps: int = 1000
+    seed: int = 11
+
+
+SCALES = {
+    "smoke": Config(draws=200_000, sweeps=200),
+    "laptop": Config(),
+    "paper": Config(draws=10_000_000, sweeps=10_000),
+}
+VALUE = Claim(
+    "mu-eff-value",
+    "spring-block, above (7)",
+    "μ_eff(Δd) = k Δd − g(k Δd)/P(move) is the mean friction on a moving block",
+)
+SIGN = Claim(
+    "mu-eff-sign",
+    "spring-block, above (7)",
+    "E[σ(k Δd + s ζ) − k Δd | σ ≠ 0], as printed, tends to +(μ→ − μ←)/2 for strong noise",
+)
+LIMIT = Claim("mu-eff-limit", "spring-block, above (7)", "for strong noise μ_eff tends to (μ→ − μ←)/2")
+NOISELESS = Claim(
+    "mu-eff-noiseless", "spring-block, below (7)", "without noise μ_eff = μ→ at the curvature μ→/k of (6)"
+)
+FALLING = Claim("mu-eff-falling", "spring-block, below (7)", "dμ_eff/dε ≤ 0 for Δd between (μ→ − μ←)/(2k) and μ→/k")
+_STRONG = 1e4  # noise force in units of the friction; what is left of the limit is of order friction²/force
+
+
+def run(config: Config) -> xr.Dataset:
+    """Average over drawn noise at random parameters, and sweep the closed form over noise."""
+    begun = time.perf_counter()
+    random = np.random.default_rng(config.seed)
+    right, left = random.uniform(0.05, 1.0, (2, config.cases))
+    strength = random.uniform(0.3, 1.0, config.cases) * (right + left)  # weaker noise hardly ever moves a block
+    force = random.uniform((right - left) / 2, right)
+    mean, error = np.transpose(
+        [_drawn(random, config.draws, *case) for case in zip(force, right, left, strength, strict=True)]
+    )
+    closed = effective_friction(force, right, left, strength, np.inf)
+    limit = effective_friction(force, right, left, np.array(_STRONG), np.inf)
+    printed = np.transpose(
+        [_drawn(random, config.draws, m, r, a, 20.0) for m, r, a in zip(force, right, left, strict=True)]
+    )
+    record = xr.Dataset(
+        {
+            "drawn": ("case", mean),
+            "drawn_error": ("case", error),
+            "closed": ("case", closed),
+            "limit": ("case", limit),
+            "printed": ("case", -printed[0]),
+            "printed_error": ("case", printed[1]),
+            "noiseless": ("case", effective_friction(right, right, left, np.array(0.0), np.inf)),
+            "steepest": ("sweep", _steepest(random, config.sweeps)),
+        },
+        coords={"friction_right": ("case", right), "friction_left": ("case", left), "force": ("case", force)},
+    )
+    return with_provenance(
+        record,
+        "SpringBlock",
+        {},
+        options=vars(config),
+        seed=config.seed,
+        precision="float64",
+        wall_time=time.perf_counter() - begun,
+    )
+
+
+def _drawn(
+    random: np.random.Generator, draws: int, force: float, right: float, left: float, strength: float
+) -> list[float]:
+    """Mean and standard error of m − σ(m + s ζ) over the draws that move the block; ±ζ are used in pairs."""
+    noise = strength * random.standard_normal(draws)
+    total = np.stack([force + noise, force - noise])
+    left_over = np.maximum(total - right, 0) + np.minimum(total + left, 0)
+    moves = (left_over != 0).sum(axis=0)
+    resisted = (np.where(left_over != 0, force - left_over, 0.0)).sum(axis=0)
+    ratio = resisted.sum() / moves.sum()
+    return [ratio, float(np.std(resisted - ratio * moves)) * np.sqrt(draws) / moves.sum()]
+
+
+def _steepest(random: np.random.Generator, sweeps: int) -> np.ndarray:
+    """Largest rise of μ_eff between neighbouring noise levels, for random frictions and curvatures."""
+    right, left = random.uniform(0.0, 1.0, (2, sweeps, 1))
+    force = random.uniform((right - left) / 2, right)
+    sweep = effective_friction(force, right, left, np.geomspace(1e-3, 1e3, 400), np.inf)  # (sweep, noise)
+    return np.asarray(np.diff(sweep, axis=1).max(axis=1))
+
+
+def check(record: xr.Dataset) -> tuple[Claim, ...]:
+    """Judge value, sign, limits and monotonicity."""
+    settled = ((record["friction_right"] - record["friction_left"]) / 2).values
+    apart = np.abs(settled) > 0.1  # where the two signs can be told apart
+    error = record["printed_error"].values[apart]
+    finite = 1.0 / 20.0  # friction²/force: how far the drawn noise is from infinitely strong
+    return (
+        VALUE.equals(
+            record["drawn"].values, record["closed"].values, 3 * record["drawn_error"].values, note="random cases"
+        ),
+        SIGN.corrects(
+            record["printed"].values[apart],
+            -settled[apart],
+            3 * error + finite,
+            published=settled[apart],
+            standard_error=error,
+            note="the printed difference has the opposite sign; ours, k Δd − σ, is positive when it resists",
+        ),
+        LIMIT.equals(record["limit"].values, settled, 1.0 / _STRONG, note="noise force 10⁴ times the friction"),
+        NOISELESS.equals(record["noiseless"].values, record["friction_right"].values, 1e-15),
+        FALLING.falls_below(
+            float(record["steepest"].max()),
+            0.0,
+            -1e-12,
+            note=f"largest rise in {record.sizes['sweep']} sweeps over noise",
+        ),
+    )
+
+
+def plot(record: xr.Dataset) -> Figure:
+    """Draw μ_eff over noise at several curvatures."""
+    figure, axes = new_figure(width=5.5, height=4.0)
+    ax = axes[0, 0]
+    strength = np.geomspace(1e-2, 1e1, 200)
+    chain = SpringBlock(friction_right=0.1, friction_left=0.2, noise=strength)
+    for colour, curvature in zip(PALETTE, (0.1, 0.05, 0.0, -0.05), strict=False):
+        ax.plot(
+            strength,
+            chain.effective_friction(curvature, dt=1.0),
+            color=colour,
+            label=f"curvature {curvature:g}",
+        )
+    ax.axhline(-0.05, color="black", linewidth=1, linestyle="--", label="(μ→ − μ←)/2")
+    ax.set_xscale("log")
+    ax.set_xlabel("noise force ε/√dt (force)")
+    ax.set_ylabel("effective friction (force)")
+    ax.legend(frameon=False, fontsize="small")
+    return figure
+
+
+EXPERIMENT = Experiment(
+    title="Effective friction under noise",
+    source="spring-block, above (7)",
+    kind="equation",
+    claims=(VALUE, SIGN, LIMIT, NOISELESS, FALLING),
+    scales=SCALES,
+    run=run,
+    check=check,
+    plot=plot,
+)

@@ -1,0 +1,111 @@
+"""FIG. 4, the chain's side: three characteristic dynamics, with noise shared by all blocks."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from dynascope.experiments.claims import Claim
+from dynascope.experiments.registry import Experiment
+from dynascope.models.spring_block import SpringBlock
+from dynascope.plots import PALETTE, new_figure, plot_load_curves, plot_trajectories
+
+PANELS = ("b", "c", "d")
+
+
+@dataclass(frozen=True)
+class Config:
+    """The parameter sets of the supplement, S3."""
+
+    friction_right: tuple[float, ...] = (0.11, 0.04, 0.04)
+    friction_left: tuple[float, ...] = (0.03, 0.04, 0.12)
+    noise: tuple[float, ...] = (0.006, 0.01, 0.011)
+    duration: float = 100.0
+    dt: float = 0.01
+    trials: int = 200
+    seed: int = 4
+
+
+LAPTOP = Config()
+SCALES = {"smoke": replace(LAPTOP, trials=64), "laptop": LAPTOP, "paper": replace(LAPTOP, trials=4000)}
+CONCAVE = Claim(
+    "fig-4b-concave", "spring-block FIG. 4(b)", "strong friction, weak noise: concave load curve at t = 100"
+)
+LINEAR = Claim(
+    "fig-4c-linear",
+    "spring-block FIG. 4(c)",
+    "balanced friction and noise: straight load curve at t = 100, curvature 0",
+)
+CONVEX = Claim("fig-4d-convex", "spring-block FIG. 4(d)", "weak friction, strong noise: convex load curve at t = 100")
+SHARED = Claim(
+    "fig-4-shared",
+    "spring-block S3",
+    "noise shared by all blocks ends in load curves like those of independent noise",
+)
+
+
+def run(config: Config) -> xr.Dataset:
+    """Simulate the three chains with shared noise, and again with independent noise for comparison."""
+    named: dict[str, Any] = {
+        name: xr.DataArray(list(getattr(config, name)), dims="panel", coords={"panel": list(PANELS)})
+        for name in ("friction_right", "friction_left", "noise")
+    }
+    chains = SpringBlock(**named)
+    shared = chains.simulate(config.duration, config.dt, config.trials, seed=config.seed, shared_noise=True)
+    alone = chains.simulate(config.duration, config.dt, config.trials, seed=config.seed, save_points=2)
+    shared["independent_load"] = alone["load"].isel(time=-1, drop=True)
+    return shared
+
+
+def check(record: xr.Dataset) -> tuple[Claim, ...]:
+    """Judge the three shapes at the end, and shared against independent noise."""
+    last = record["curvature"].isel(time=-1)
+    mean, error = last.mean("trial").values, (last.std("trial", ddof=1) / np.sqrt(last.sizes["trial"])).values
+    difference = abs(record["load"].isel(time=-1).mean("trial") - record["independent_load"].mean("trial")).max("layer")
+    spring = float(record["load"].isel(time=0, layer=0).max()) / record.sizes["layer"]
+    noiseless = float(record["friction_right"].values[1])  # (6) with k = 1
+    return (
+        CONCAVE.exceeds(mean[0], 0.0, 3 * error[0]),
+        LINEAR.equals(
+            mean[1], 0.0, 3 * error[1], rival=noiseless, standard_error=error[1], note="rival: (6), without noise"
+        ),
+        CONVEX.falls_below(mean[2], 0.0, 3 * error[2]),
+        SHARED.falls_below(
+            difference.values / spring,
+            0.1,
+            0.0,
+            note="largest difference of mean loads per panel, in spring lengths; alike: below a tenth",
+        ),
+    )
+
+
+def plot(record: xr.Dataset) -> Figure:
+    """Draw the load curves at the end and one trial's trajectories for each parameter set."""
+    figure, axes = new_figure(columns=4, width=3.6)
+    for index, panel in enumerate(PANELS):
+        run_of_panel = record.isel(panel=index)
+        plot_load_curves(run_of_panel, axes[0, 0], label=f"({panel})")
+        axes[0, 0].containers[-1].lines[0].set_color(PALETTE[index])
+        plot_trajectories(run_of_panel, axes[0, index + 1])
+        axes[0, index + 1].set_title(
+            f"({panel}) μ→ {float(run_of_panel['friction_right']):g}, μ← {float(run_of_panel['friction_left']):g}, "
+            f"ε {float(run_of_panel['noise']):g}",
+            fontsize="small",
+        )
+    axes[0, 0].set_title("(a) at the end", fontsize="small")
+    axes[0, 0].legend(frameon=False, fontsize="small")
+    return figure
+
+
+EXPERIMENT = Experiment(
+    title="Three characteristic dynamics",
+    source="spring-block FIG. 4",
+    kind="figure",
+    claims=(CONCAVE, LINEAR, CONVEX, SHARED),
+    scales=SCALES,
+    run=run,
+    check=check,
+    plot=plot,
+)

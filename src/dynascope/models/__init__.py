@@ -1,0 +1,1 @@
+"""What theory says: simulate and solve phenomenological models of learning."""

@@ -1,0 +1,225 @@
+"""Parameters at the door: checked, converted to float64 and broadcast over a grid.
+
+Every model family declares the core dimensions of its fields; what stands before them is the grid.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+import xarray as xr
+from jaxtyping import Float
+
+ParameterValue = float | Sequence[Any] | np.ndarray | xr.DataArray
+
+
+class Grid(eqx.Module):
+    """The axes along which parameters vary: names, sizes and coordinates of the result."""
+
+    dims: tuple[str, ...] = eqx.field(static=True)
+    shape: tuple[int, ...] = eqx.field(static=True)
+    coordinates: dict[str, tuple[tuple[str, ...], np.ndarray]]
+
+    @property
+    def size(self) -> int:
+        """Number of points.
+
+        >>> Grid(("noise",), (3,), {}).size
+        3
+        """
+        return int(np.prod(self.shape, dtype=int))
+
+
+def grid(**axes: Any) -> dict[str, Any]:
+    """Name one dimension after each parameter, so that all combinations run in one call.
+
+    >>> from dynascope import SpringBlock
+    >>> chains = SpringBlock(**grid(friction_right=[0.0, 0.1], noise=[0.0, 0.01, 0.02]))
+    >>> chains.equilibrium().shape
+    (2, 3, 7)
+    """
+    arrays = {}
+    for name, values in axes.items():
+        values = as_float(name, values)
+        if values.ndim != 1 or values.size == 0:
+            raise ValueError(f"{name} must be a list of at least one number, got shape {values.shape}")
+        arrays[name] = xr.DataArray(values, dims=name, coords={name: values})
+    return arrays
+
+
+def as_float(name: str, value: Any) -> Float[np.ndarray, "..."]:
+    """Convert to a finite float64 array, or say which argument is not one.
+
+    >>> as_float("noise", [0, 1])
+    array([0., 1.])
+    >>> as_float("noise", float("nan"))
+    Traceback (most recent call last):
+    ValueError: noise must be finite everywhere, got nan
+    """
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a number or an array of numbers, got {value!r}") from error
+    require(name, array, np.isfinite(array), "be finite everywhere")
+    return array
+
+
+def require(name: str, values: np.ndarray, allowed: np.ndarray | np.bool_, rule: str) -> None:
+    """Raise a ValueError with the first value that breaks the rule.
+
+    >>> require("noise", np.array([0.1, -2.0]), np.array([True, False]), "be at least 0")
+    Traceback (most recent call last):
+    ValueError: noise must be at least 0, got -2.0
+    """
+    if not np.all(allowed):
+        offender = np.asarray(values)[~np.asarray(allowed)].ravel()[0]
+        raise ValueError(f"{name} must {rule}, got {offender}")
+
+
+def scalar(name: str, value: Any, *, at_least: float | None = None, above: float | None = None) -> float:
+    """Convert to one finite float within bounds.
+
+    >>> scalar("dt", 0.0, above=0.0)
+    Traceback (most recent call last):
+    ValueError: dt must be above 0.0, got 0.0
+    """
+    array = as_float(name, value)
+    if array.ndim:
+        raise ValueError(f"{name} must be a single number, got an array of shape {array.shape}")
+    if at_least is not None:
+        require(name, array, array >= at_least, f"be at least {at_least}")
+    if above is not None:
+        require(name, array, array > above, f"be above {above}")
+    return float(array)
+
+
+def count(name: str, value: Any, *, at_least: int = 1) -> int:
+    """Convert to an integer of at least `at_least`.
+
+    >>> count("blocks", 0)
+    Traceback (most recent call last):
+    ValueError: blocks must be a whole number of at least 1, got 0
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
+        raise ValueError(f"{name} must be a whole number of at least {at_least}, got {value!r}")
+    return int(value)
+
+
+def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
+    """Accept one of a few words.
+
+    >>> one_of("dynamics", "quantum", ["overdamped", "inertial"])
+    Traceback (most recent call last):
+    ValueError: dynamics must be one of overdamped, inertial, got 'quantum'
+    """
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+    return str(value)
+
+
+def broadcast(
+    values: Mapping[str, Any], *, core: Mapping[str, tuple[str, ...]], reserved: Sequence[str]
+) -> tuple[dict[str, np.ndarray], Grid]:
+    """Align parameters on one grid.
+
+    A DataArray's dimensions that are not core keep their names; other arrays' axes before the core are
+    matched from the right, as NumPy does, and called grid_0, grid_1, … Each returned array has one axis
+    per grid dimension (of size 1 where it does not vary), then its core axes.
+
+    >>> aligned, axes = broadcast({"a": [1.0, 2.0], "b": 3.0}, core={"a": (), "b": ()}, reserved=())
+    >>> axes.dims, aligned["a"].shape, aligned["b"].shape
+    (('grid_0',), (2,), (1,))
+    """
+    labelled = {name: _label(name, value, core[name]) for name, value in values.items()}
+    positional = max(
+        (len(array.dims) - len(core[n]) for n, array in labelled.items() if not _is_named(values[n])),
+        default=0,
+    )
+    labelled = {
+        name: array
+        if _is_named(values[name])
+        else array.rename({f"axis_{k}": f"grid_{positional - k}" for k in range(1, array.ndim - len(core[name]) + 1)})
+        for name, array in labelled.items()
+    }
+    dims = _grid_dims(labelled, core, [f"grid_{k}" for k in range(positional)])
+    clash = [dim for dim in dims if dim in reserved]
+    if clash:
+        raise ValueError(
+            f"dimension name {clash[0]!r} is taken by the result; rename it, e.g. to {clash[0] + '_axis'!r}"
+        )
+    sizes = _sizes(labelled, dims)
+    aligned = {name: _expand(array, dims, core[name]) for name, array in labelled.items()}
+    shape = tuple(sizes[dim] for dim in dims)
+    return aligned, Grid(dims, shape, _coordinates(labelled, dims, core))
+
+
+def _is_named(value: Any) -> bool:
+    return isinstance(value, xr.DataArray)
+
+
+def _label(name: str, value: Any, core: tuple[str, ...]) -> xr.DataArray:
+    """Give every axis a name: positional grid axes become axis_1 (the last), axis_2, …"""
+    array = as_float(name, value)
+    if array.ndim < len(core):
+        raise ValueError(f"{name} must have at least the dimensions {core}, got shape {array.shape}")
+    if array.size == 0:
+        raise ValueError(f"{name} must hold at least one number, got shape {array.shape}")
+    if isinstance(value, xr.DataArray):
+        missing = [dim for dim in core if dim not in value.dims]
+        if missing:
+            raise ValueError(f"{name} must have the dimension {missing[0]!r}, got {value.dims}")
+        return value.astype(np.float64)
+    leading = [f"axis_{k}" for k in range(array.ndim - len(core), 0, -1)]
+    return xr.DataArray(array, dims=[*leading, *core])
+
+
+def _grid_dims(
+    labelled: Mapping[str, xr.DataArray], core: Mapping[str, tuple[str, ...]], positional: list[str]
+) -> tuple[str, ...]:
+    named: list[str] = []
+    for name, array in labelled.items():
+        named += [str(d) for d in array.dims if d not in core[name] and d not in named and d not in positional]
+    return (*named, *positional)
+
+
+def _sizes(labelled: Mapping[str, xr.DataArray], dims: Sequence[Hashable]) -> dict[Hashable, int]:
+    sizes: dict[Hashable, int] = {}
+    owner: dict[Hashable, str] = {}
+    for name, array in labelled.items():
+        for dim in array.dims:
+            size = array.sizes[dim]
+            if sizes.setdefault(dim, size) == 1:
+                sizes[dim] = size
+            elif size not in (1, sizes[dim]):
+                raise ValueError(
+                    f"{name} does not broadcast against {owner[dim]}: {size} and {sizes[dim]} values along "
+                    f"{dim!r}; for all combinations use dynascope.grid({owner[dim]}=…, {name}=…)"
+                )
+            owner.setdefault(dim, name)
+    return {dim: sizes[dim] for dim in dims}
+
+
+def _expand(array: xr.DataArray, dims: tuple[str, ...], core: tuple[str, ...]) -> np.ndarray:
+    missing = [dim for dim in dims if dim not in array.dims]
+    return array.expand_dims(missing).transpose(*dims, *core).to_numpy()
+
+
+def _coordinates(
+    labelled: Mapping[str, xr.DataArray], dims: tuple[str, ...], core: Mapping[str, tuple[str, ...]]
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Varied parameters, and the labels that a DataArray brought along for its own dimensions."""
+    coordinates: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
+    for array in labelled.values():
+        for dim in array.dims:
+            if dim in dims and dim in array.coords:
+                coordinates[str(dim)] = ((str(dim),), array.coords[dim].to_numpy())
+    for name, array in labelled.items():
+        varied = tuple(str(dim) for dim in array.dims if dim in dims and array.sizes[dim] > 1)
+        if name in dims and varied not in ((name,), ()):
+            raise ValueError(
+                f"{name} varies along {varied}, but {name!r} is also the name of a dimension; rename that dimension"
+            )
+        if varied and not core[name]:
+            coordinates[name] = (varied, array.squeeze([d for d in array.dims if d not in varied]).to_numpy())
+    return coordinates

@@ -1,0 +1,445 @@
+"""The spring-block chain as users meet it: parameters in, labelled results out."""
+
+import time
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Float
+
+from dynascope.models import stepping
+from dynascope.models.noise import seed_key
+from dynascope.models.parameters import (
+    Grid,
+    ParameterValue,
+    as_float,
+    broadcast,
+    count,
+    one_of,
+    require,
+    scalar,
+)
+from dynascope.models.spring_block import closed_form
+from dynascope.models.spring_block.equations import STEPS
+from dynascope.records import with_provenance
+
+CITE = "shi2025spring"
+
+# each field's meaning, for labels; none has core dimensions
+_FIELDS = {
+    "stiffness": {"long_name": "stiffness k", "units": "force/length"},
+    "friction_right": {"long_name": "friction to the right μ→", "units": "force"},
+    "friction_left": {"long_name": "friction to the left μ←", "units": "force"},
+    "noise": {"long_name": "noise ε", "units": "force·√time"},
+    "target": {"long_name": "target y", "units": "length"},
+}
+_RESULT_DIMS = ("trial", "time", "block", "layer")
+
+
+class SpringBlock(eqx.Module):
+    """A chain of `blocks` blocks between 0 and `target`, with asymmetric friction and noise.
+
+    x_ℓ' = σ(k (x_{ℓ+1} − 2 x_ℓ + x_{ℓ−1}) + ε ξ_ℓ), x_0 = 0, x_{L+1} = y (5)
+
+    Fields are numbers, arrays that broadcast, or DataArrays whose dimensions keep their names.
+
+    blocks: number L of blocks (layers).
+    stiffness: k > 0 of the springs.
+    friction_right: μ→ ≥ 0, sliding and largest static friction against motion to the right.
+    friction_left: μ← ≥ 0, against motion to the left.
+    noise: ε ≥ 0, a standard deviation per √time.
+    target: position y of the chain's right end.
+
+    Time is model time. The noise force in one step is (ε/√dt)·N(0,1): the window dt is part of the model, and results
+    at another dt are results at another noise level.
+    In the analogy a block is a layer, D_ℓ = y − x_ℓ its data separation, friction the nonlinearity, ε the
+    noise of training. Source: spring-block (4)–(7), (S2)–(S5).
+
+    >>> chain = SpringBlock(blocks=3, friction_right=0.1, noise=0.0)
+    >>> run = chain.simulate(duration=200.0, trials=1)
+    >>> bool(abs(run["position"][0, -1] - chain.equilibrium()).max() < 1e-9)
+    True
+    """
+
+    stiffness: Float[np.ndarray, "..."]
+    friction_right: Float[np.ndarray, "..."]
+    friction_left: Float[np.ndarray, "..."]
+    noise: Float[np.ndarray, "..."]
+    target: Float[np.ndarray, "..."]
+    grid: Grid
+    blocks: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        blocks: int = 7,
+        stiffness: ParameterValue = 1.0,
+        friction_right: ParameterValue = 0.1,
+        friction_left: ParameterValue = 0.2,
+        noise: ParameterValue = 0.01,
+        target: ParameterValue = 1.0,
+    ):
+        given = {
+            "stiffness": stiffness,
+            "friction_right": friction_right,
+            "friction_left": friction_left,
+            "noise": noise,
+            "target": target,
+        }
+        aligned, self.grid = broadcast(given, core=dict.fromkeys(_FIELDS, ()), reserved=_RESULT_DIMS)
+        require("stiffness", aligned["stiffness"], aligned["stiffness"] > 0, "be above 0")
+        for name in ("friction_right", "friction_left", "noise"):
+            require(name, aligned[name], aligned[name] >= 0, "be at least 0")
+        self.blocks = count("blocks", blocks)
+        self.stiffness = aligned["stiffness"]
+        self.friction_right = aligned["friction_right"]
+        self.friction_left = aligned["friction_left"]
+        self.noise = aligned["noise"]
+        self.target = aligned["target"]
+
+    def simulate(
+        self,
+        duration: float = 100.0,
+        dt: float = 0.01,
+        trials: int = 100,
+        *,
+        seed: int = 0,
+        save_points: Any = 101,
+        dynamics: str = "overdamped",
+        damping: float = 1.0,
+        noise_decay: float = 0.0,
+        shared_noise: bool = False,
+        truncate: float | None = None,
+        stop_tolerance: float | None = None,
+        start: Any = None,
+        precision: str = "float64",
+        progress: bool | None = None,
+    ) -> xr.Dataset:
+        """Simulate every point of the grid and return positions, loads, energy and force over time.
+
+        duration: model time to simulate.
+        dt: length of a step, and the window of the noise.
+        trials: independent repetitions at every grid point.
+        seed: integer that fixes all randomness.
+        save_points: how many evenly spaced times to save, or the times themselves.
+        dynamics: overdamped (5); inertial, unit masses with stick-slip friction on the noisy force (4), (S2), (S3); or
+            langevin, noise on the velocity after friction (S4), (S5).
+        damping: γ of the inertial and langevin dynamics.
+        noise_decay: τ in ε(t) = ε·exp(−τ t).
+        shared_noise: whether all blocks feel the same noise.
+        truncate: bound z of noise conditioned on |ζ| ≤ z standard deviations; none if not given.
+        stop_tolerance: hold a trial from the first save at which no block has moved by more than this fraction of the
+            target since the save before; `stop_time` then says when (NaN: never).
+        start: positions at time 0, shaped (…grid, block); zero if not given.
+        precision: float64 or float32.
+        progress: whether to draw a bar; by default on a terminal, after two seconds.
+
+        Returns position (…grid, trial, time, block), load target − x (…, layer) for layers 0 … blocks, and over
+        (…, trial, time) energy, force k (y − x_L) on the last block and curvature, the mean of d_{ℓ+1} − d_ℓ
+        (positive: a concave load curve); for the second-order dynamics also velocity (…, block).
+        Trial i is the same path whatever else runs, and sees the same noise at every grid point.
+        Needs dt ≤ 1/(2 k) (overdamped: no block overshoots) or γ dt + 2 k dt² < 2 (the others: stability).
+
+        >>> run = SpringBlock(noise=[0.0, 0.02]).simulate(duration=1.0, trials=4, save_points=3)
+        >>> run["position"].dims, run["load"].shape
+        (('grid_0', 'trial', 'time', 'block'), (2, 4, 3, 8))
+        """
+        begun = time.perf_counter()
+        dt = scalar("dt", dt, above=0.0)
+        options = {
+            "duration": scalar("duration", duration, above=0.0),
+            "dt": dt,
+            "trials": count("trials", trials),
+            "dynamics": one_of("dynamics", dynamics, list(STEPS)),
+            "damping": scalar("damping", damping, at_least=0.0),
+            "noise_decay": scalar("noise_decay", noise_decay, at_least=0.0),
+            "shared_noise": bool(shared_noise),
+            "truncate": None if truncate is None else scalar("truncate", truncate, above=0.0),
+            "stop_tolerance": None if stop_tolerance is None else scalar("stop_tolerance", stop_tolerance, above=0.0),
+            "precision": one_of("precision", precision, ["float64", "float32"]),
+        }
+        seed_key(seed)
+        self._check_step(dt, dynamics, options["damping"])
+        positions_at_start = self._start(start)
+        saves = stepping.save_steps(duration, dt, save_points)
+        with jax.enable_x64(True):
+            saved, stop_time = self._march(saves, positions_at_start, options, seed, progress)
+        run = self._labelled(saved, stop_time, saves * dt, trials)
+        parameters = {"blocks": self.blocks} | {name: getattr(self, name).squeeze() for name in _FIELDS}
+        if start is not None:
+            options["start"] = positions_at_start
+        return with_provenance(
+            run,
+            "SpringBlock",
+            parameters,
+            options=options,
+            seed=int(seed),
+            precision=precision,
+            wall_time=time.perf_counter() - begun,
+        )
+
+    def _check_step(self, dt: float, dynamics: str, damping: Any) -> None:
+        if dynamics == "overdamped":
+            limit = 1 / (2 * self.stiffness)
+            rule = "be at most 1/(2·stiffness)"
+        else:  # Jury's criterion for the fastest mode, whose squared frequency stays below 4 k
+            limit = np.nextafter(4 / (damping + np.sqrt(damping**2 + 16 * self.stiffness)), 0)
+            rule = "satisfy damping·dt + 2·stiffness·dt² < 2"
+        smallest = float(limit.min())
+        require("dt", np.array(dt), np.array(dt <= smallest), f"{rule} = {smallest:.6g} here for a stable step")
+
+    def _start(self, start: Any) -> Float[np.ndarray, "*grid block"]:
+        given = as_float("start", 0.0 if start is None else start)
+        shape = (*self.grid.shape, self.blocks)
+        try:
+            return np.broadcast_to(given, shape)
+        except ValueError as error:
+            raise ValueError(f"start must broadcast to (…grid, block) = {shape}, got shape {given.shape}") from error
+
+    def _march(
+        self, saves: np.ndarray, start: np.ndarray, options: dict[str, Any], seed: int, progress: bool | None
+    ) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
+        """Run all points; arrays come back as (time, block, point, trial), with the stopping times."""
+        dtype, lanes = np.dtype(options["precision"]), stepping.padded_trials(options["trials"])
+        parameters = {name: self._flat(name).astype(dtype) for name in _FIELDS}
+        parameters |= {name: np.full((1, 1), options[name], dtype) for name in ("damping", "noise_decay")}
+        position = np.moveaxis(start.reshape(-1, self.blocks), -1, 0)[..., None]  # (block, point, 1)
+        state = {"position": jnp.array(np.broadcast_to(position, (*position.shape[:2], lanes)), dtype)}
+        if options["dynamics"] != "overdamped":
+            state["velocity"] = jnp.zeros_like(state["position"])
+        states = stepping.march(
+            STEPS[options["dynamics"]],
+            state,
+            parameters,
+            dt=options["dt"],
+            saves=saves,
+            elements=1 if options["shared_noise"] else self.blocks,
+            seed=seed,
+            bound=options["truncate"],
+            precision=options["precision"],
+            label="spring-block chain",
+            progress=progress,
+        )
+        saved = {
+            name: np.empty((len(saves), *value.shape[:2], options["trials"]), dtype) for name, value in state.items()
+        }
+        hold = _StoppingRule(options["stop_tolerance"], np.abs(self._flat("target")))
+        for index, values in enumerate(states):
+            for name, value in values.items():
+                saved[name][index] = value[..., : options["trials"]]
+            if hold.all_held(saved, index, saves[index] * options["dt"]):
+                for value in saved.values():
+                    value[index:] = value[index]
+                break
+        return saved, hold.stop_time
+
+    def _flat(self, name: str) -> Float[np.ndarray, "point 1"]:
+        return np.broadcast_to(getattr(self, name), self.grid.shape).reshape(-1, 1)
+
+    def _labelled(
+        self, saved: dict[str, np.ndarray], stop_time: np.ndarray | None, times: np.ndarray, trials: int
+    ) -> xr.Dataset:
+        """Name the axes and derive load, energy and force from the positions."""
+        grid_shape, grid_dims = self.grid.shape, self.grid.dims
+
+        def unfold(
+            values: np.ndarray,
+        ) -> np.ndarray:  # (time, block, point, trial) -> (…grid, trial, time, block)
+            return np.ascontiguousarray(values.transpose(2, 3, 0, 1)).reshape(
+                (*grid_shape, trials, len(times), self.blocks)
+            )
+
+        position = unfold(saved["position"])
+        target = self._over(self.target, 3).astype(position.dtype)
+        stiffness = self._over(self.stiffness, 2).astype(position.dtype)
+        anchored = np.concatenate([np.zeros_like(position[..., :1]), position], axis=-1)  # layers 0 … blocks
+        load = target - anchored
+        springs = np.concatenate([np.diff(anchored, axis=-1), load[..., -1:]], axis=-1)
+        run = (*grid_dims, "trial", "time")
+        variables: dict[str, Any] = {
+            "position": (
+                (*run, "block"),
+                position,
+                {"long_name": "position of the block", "units": "length"},
+            ),
+            "load": ((*run, "layer"), load, {"long_name": "load D = target − position", "units": "length"}),
+            "energy": (
+                run,
+                stiffness / 2 * np.sum(springs**2, axis=-1),
+                {"long_name": "elastic energy", "units": "force·length"},
+            ),
+            "force": (
+                run,
+                stiffness * load[..., -1],
+                {"long_name": "force on the last block", "units": "force"},
+            ),
+            "curvature": (
+                run,
+                (springs[..., -1] - springs[..., 0]) / self.blocks,
+                {"long_name": "mean curvature of the positions", "units": "length"},
+            ),
+        }
+        if "velocity" in saved:
+            variables["velocity"] = (
+                (*run, "block"),
+                unfold(saved["velocity"]),
+                {"long_name": "velocity of the block", "units": "length/time"},
+            )
+        if stop_time is not None:
+            values = stop_time.reshape((*grid_shape, trials))
+            variables["stop_time"] = (
+                run[:-1],
+                values,
+                {"long_name": "time at which the trial stopped", "units": "model time"},
+            )
+        coordinates = {
+            "trial": np.arange(trials),
+            "time": ("time", times, {"long_name": "time", "units": "model time"}),
+            "block": np.arange(1, self.blocks + 1),
+            "layer": np.arange(self.blocks + 1),
+        }
+        dataset = xr.Dataset(variables, coords=coordinates | self.grid.coordinates)
+        for name in _FIELDS.keys() & self.grid.coordinates.keys():
+            dataset[name].attrs.update(_FIELDS[name])
+        return dataset
+
+    def _over(self, field: np.ndarray, axes: int) -> np.ndarray:
+        """The field with `axes` further axes behind the grid."""
+        return field.reshape((*field.shape, *(1,) * axes))
+
+    def _strength(self, dt: float) -> np.ndarray:
+        return np.asarray(self.noise / np.sqrt(scalar("dt", dt, above=0.0)))
+
+    def _fields(self, dt: float, axes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Both frictions and the size s = ε/√dt of the noise force, ready to broadcast."""
+        fields = self.friction_right, self.friction_left, self._strength(dt)
+        right, left, strength = (self._over(field, axes) for field in fields)
+        return right, left, strength
+
+    def equilibrium(self, *, published: bool = False) -> Float[np.ndarray, "*grid block"]:
+        """Positions at which a noiseless chain released at 0 comes to rest.
+
+        x_ℓ = y ℓ/(n+1) − (μ→/k)(n ℓ − ℓ(ℓ−1))/2 counted from the last block that sticks, with
+        n = max{i ≤ L : i(i+1) μ→/(2k) < y} moving blocks (μ← for a negative target). Noise is ignored.
+        `published=True` gives (6) as printed, which assumes that all blocks move. Source: spring-block (6).
+
+        >>> SpringBlock(blocks=3, friction_right=0.1).equilibrium().round(3).tolist()
+        [0.1, 0.3, 0.6]
+        >>> SpringBlock(blocks=3, friction_right=0.5).equilibrium().tolist()
+        [0.0, 0.0, 0.25]
+        """
+        shape = self.grid.shape
+        fields = (self.stiffness, self.friction_right, self.friction_left, self.target)
+        return closed_form.equilibrium(self.blocks, *(np.broadcast_to(f, shape) for f in fields), published=published)
+
+    def mean_drift(self, force: Any, dt: float = 0.01, *, truncate: float | None = None) -> Float[np.ndarray, "..."]:
+        """Mean speed g(m) of a block on which the springs exert the force m.
+
+        g(m) = s·[h((μ→ − m)/s) − h((m + μ←)/s)], h(a) = φ(a) − a Φ(−a), s = ε/√dt: the dead zone averaged over
+        the noise of one window dt. `truncate` bounds the noise. Shape: grid, then the shape of `force`.
+        Source: derived from spring-block (5); checked against simulation.
+
+        >>> SpringBlock(noise=0.0).mean_drift([0.05, 0.3]).round(3).tolist()
+        [0.0, 0.2]
+        """
+        force = as_float("force", force)
+        with jax.enable_x64(True):
+            drift = closed_form.mean_drift(force, *self._fields(dt, force.ndim), _bound(truncate))
+        return np.asarray(drift)
+
+    def mean_path(
+        self,
+        times: Any,
+        dt: float = 0.01,
+        *,
+        start: Any = None,
+        noise_decay: float = 0.0,
+        truncate: float | None = None,
+    ) -> Float[np.ndarray, "*grid time block"]:
+        """Mean positions over time of the overdamped chain, from x' = g(k Lx).
+
+        Exact without noise and in the limit of small fluctuations: the fluctuations of the force itself,
+        of variance about k ε² beside s² = ε²/dt, are left out. Against simulated load curves at the paper's
+        settings the error stays below 0.002. Source: derived; checked in `dynascope verify spring_block`.
+
+        >>> SpringBlock(noise=0.05).mean_path([0.0, 100.0]).shape
+        (2, 7)
+        """
+        times = as_float("times", times)
+        if times.ndim != 1 or times.size == 0 or times[0] < 0 or np.any(np.diff(times) <= 0):
+            raise ValueError(f"times must be an increasing list that starts at 0 or later, got {times!r}")
+        decay = scalar("noise_decay", noise_decay, at_least=0.0)
+        begin = self._start(start).reshape(-1, self.blocks)
+        fields = {name: self._flat(name)[:, 0] for name in ("stiffness", "friction_right", "friction_left", "target")}
+        fields["strength"] = np.broadcast_to(self._strength(dt), self.grid.shape).reshape(-1)
+        fields["noise_decay"] = np.full_like(fields["strength"], decay)
+        if times[-1] == 0:
+            return np.broadcast_to(self._start(start)[..., None, :], (*self.grid.shape, 1, self.blocks)).copy()
+        with jax.enable_x64(True):
+            solve = jax.vmap(closed_form.mean_path, in_axes=(0, None, 0, None))
+            paths = solve(jnp.asarray(begin), jnp.asarray(times), fields, _bound(truncate))
+        return np.asarray(paths).reshape((*self.grid.shape, times.size, self.blocks))
+
+    def stationary_curvature(self, dt: float = 0.01, truncate: float | None = None) -> Float[np.ndarray, "..."]:
+        """Mean second difference of the positions (d_{ℓ+1} − d_ℓ) in the stationary state.
+
+        (μ→ − μ←)/(2k) for unbounded noise of any strength, max((μ→ − μ←)/2, μ→ − z ε/√dt)/k for |ζ| ≤ z, and
+        μ→/k without noise. Positive: a concave load curve, deep layers carry more. It holds for all three
+        dynamics at constant noise; weak noise takes exponentially long to get there.
+        Source: spring-block (7), S6.
+
+        >>> float(SpringBlock(friction_right=0.1, friction_left=0.2).stationary_curvature().round(3))
+        -0.05
+        """
+        right, left, strength = self._fields(dt, 0)
+        values = closed_form.stationary_curvature(self.stiffness, right, left, strength, _bound(truncate))
+        return np.broadcast_to(values, self.grid.shape).copy()
+
+    def effective_friction(
+        self, curvature: Any, dt: float = 0.01, *, truncate: float | None = None, published: bool = False
+    ) -> Float[np.ndarray, "..."]:
+        """Friction that a moving block feels on average at a given curvature Δd = d_{ℓ+1} − d_ℓ.
+
+        μ_eff(Δd) = E[k Δd − σ(k Δd + s ζ) | the block moves], positive when it holds back a block that is
+        pulled to the right. The printed definition has the opposite sign (`published=True`). It falls from
+        k Δd towards (μ→ − μ←)/2 as noise grows, for Δd between (μ→ − μ←)/(2k) and μ→/k.
+        Shape: grid, then the shape of `curvature`. Source: spring-block, above (7).
+
+        >>> chain = SpringBlock(friction_right=0.1, friction_left=0.2, noise=[0.01, 1e6])
+        >>> chain.effective_friction(0.1).round(3).tolist()
+        [0.027, -0.05]
+        """
+        curvature = as_float("curvature", curvature)
+        force = self._over(self.stiffness, curvature.ndim) * curvature
+        friction = closed_form.effective_friction(force, *self._fields(dt, curvature.ndim), _bound(truncate))
+        return np.asarray(-friction if published else friction)
+
+
+def _bound(truncate: float | None) -> float:
+    return np.inf if truncate is None else scalar("truncate", truncate, above=0.0)
+
+
+class _StoppingRule:
+    """Hold each trial from the first save at which no block moved by more than the tolerance."""
+
+    def __init__(self, tolerance: float | None, scale: Float[np.ndarray, "point 1"]):
+        self.limit = None if tolerance is None else tolerance * scale
+        self.stop_time: np.ndarray | None = None
+
+    def all_held(self, saved: dict[str, np.ndarray], index: int, now: float) -> bool:
+        """Freeze what has stopped in the newest save; True when nothing is left to run."""
+        if self.limit is None:
+            return False
+        position = saved["position"]
+        if self.stop_time is None:
+            self.stop_time = np.full(position.shape[2:], np.nan)
+        if index == 0:
+            return False
+        held = ~np.isnan(self.stop_time)
+        for value in saved.values():
+            value[index] = np.where(held, value[index - 1], value[index])
+        moved = np.abs(position[index] - position[index - 1]).max(axis=0)
+        self.stop_time[~held & (moved <= self.limit)] = now
+        return bool(np.all(~np.isnan(self.stop_time)))

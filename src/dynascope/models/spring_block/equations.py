@@ -1,0 +1,78 @@
+"""The chain's equations of motion, one pure step each.
+
+Positions are shaped (block, grid, trial). The chain hangs between x_0 = 0 (the data) and x_{L+1} = y (the
+target). Numbers in brackets are those of the source, spring-block.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+
+State = dict[str, Any]
+
+
+def dead_zone(force: Any, right: Any, left: Any) -> Any:
+    """What friction leaves of a force: σ(z) = z − μ→ above μ→, z + μ← below −μ←, else 0 (under (5)).
+
+    >>> dead_zone(jnp.array([-0.5, 0.05, 0.5]), 0.1, 0.2).round(3).tolist()
+    [-0.30000001192092896, 0.0, 0.4000000059604645]
+    """
+    return jnp.maximum(force - right, 0) + jnp.minimum(force + left, 0)
+
+
+def second_difference(position: Any, target: Any) -> Any:
+    """(Lx)_ℓ = x_{ℓ+1} − 2 x_ℓ + x_{ℓ−1} along the first axis, with x_0 = 0 and x_{L+1} = target.
+
+    >>> second_difference(jnp.array([0.0, 0.5]), 1.0).tolist()
+    [0.5, 0.0]
+    """
+    edge = jnp.zeros_like(position[:1])
+    right = jnp.concatenate([position[1:], edge + target])
+    left = jnp.concatenate([edge, position[:-1]])
+    return right - 2 * position + left
+
+
+def _noise_level(time: Any, p: Mapping[str, Any]) -> Any:
+    """ε(t) = ε₀ exp(−τ t), under (S5)."""
+    return p["noise"] * jnp.exp(-p["noise_decay"] * time)
+
+
+def overdamped_step(state: State, noise: Any, time: Any, p: Mapping[str, Any], dt: Any) -> State:
+    """X' = σ(k Lx + ε ξ) (5): in a window of length dt the noise force is (ε/√dt)·N(0,1)."""
+    x = state["position"]
+    force = p["stiffness"] * second_difference(x, p["target"]) + _noise_level(time, p) / jnp.sqrt(dt) * noise
+    return {"position": x + dt * dead_zone(force, p["friction_right"], p["friction_left"])}
+
+
+def _slide(velocity: Any, force: Any, p: Mapping[str, Any], dt: Any) -> Any:
+    """Velocity after one step under a force and stick-slip friction (S3).
+
+    A resting block stays until the force exceeds the static friction; a moving block feels the sliding
+    friction against its motion; a block that would reverse within the step stops, and static friction
+    decides in the next one.
+    """
+    right, left = p["friction_right"], p["friction_left"]
+    driven = dead_zone(force, right, left)  # what moves a block at rest
+    sliding = force + jnp.where(velocity > 0, -right, left)
+    after = velocity + dt * jnp.where(velocity == 0, driven, sliding)
+    return jnp.where(velocity * after < 0, 0, after)
+
+
+def inertial_step(state: State, noise: Any, time: Any, p: Mapping[str, Any], dt: Any) -> State:
+    """X'' = k Lx − γ x' + f + ε ξ with unit masses, friction acting on the noisy force (4), (S2), (S3)."""
+    x, v = state["position"], state["velocity"]
+    force = p["stiffness"] * second_difference(x, p["target"]) - p["damping"] * v
+    v = _slide(v, force + _noise_level(time, p) / jnp.sqrt(dt) * noise, p, dt)
+    return {"position": x + dt * v, "velocity": v}
+
+
+def langevin_step(state: State, noise: Any, time: Any, p: Mapping[str, Any], dt: Any) -> State:
+    """Dv = (k Lx − f(v) − γ v) dt + ε(t) dW: noise joins the velocity after friction (S4), (S5)."""
+    x, v = state["position"], state["velocity"]
+    force = p["stiffness"] * second_difference(x, p["target"]) - p["damping"] * v
+    v = _slide(v, force, p, dt) + _noise_level(time, p) * jnp.sqrt(dt) * noise
+    return {"position": x + dt * v, "velocity": v}
+
+
+STEPS = {"overdamped": overdamped_step, "inertial": inertial_step, "langevin": langevin_step}

@@ -1,0 +1,206 @@
+"""March many trials and grid points forward in time at once.
+
+A model gives one pure function `step(state, noise, time, parameters, dt) -> state`. States are dicts of
+arrays shaped (core…, grid, trial); parameters are dicts of arrays that broadcast against (grid, trial);
+the noise of a step is shaped (element, 1, trial), the same at every grid point.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Int
+
+from dynascope.models.noise import normals
+from dynascope.models.parameters import as_float, require
+from dynascope.progress import progress_bar
+
+State = dict[str, Any]
+Parameters = Mapping[str, Any]
+Step = Callable[[State, Any, Any, Parameters, Any], State]
+
+TRIAL_BLOCK = 16  # trials run in blocks of 16: whole vector registers, the same arithmetic for every trial
+_NOISE_BATCH = 2**18  # noise numbers drawn at once: few calls, and they stay in the cache
+
+
+def padded_trials(trials: int) -> int:
+    """Round the number of trials up to whole blocks of 16.
+
+    >>> padded_trials(50)
+    64
+    """
+    return -(-trials // TRIAL_BLOCK) * TRIAL_BLOCK
+
+
+def save_steps(duration: float, dt: float, save_points: Any) -> Int[np.ndarray, " time"]:
+    """Steps at which to save: `save_points` evenly spaced moments from 0 to `duration`, or given times.
+
+    Times fall on the nearest step; two that fall on the same step are refused.
+
+    >>> save_steps(1.0, 0.1, 3)
+    array([ 0,  5, 10])
+    >>> save_steps(1.0, 0.1, [0.2, 0.7])
+    array([2, 7])
+    """
+    if isinstance(save_points, int | np.integer) and not isinstance(save_points, bool):
+        if save_points < 2:
+            raise ValueError(f"save_points must be at least 2 (start and end) or a list of times, got {save_points}")
+        times = np.linspace(0.0, duration, int(save_points))
+    else:
+        times = as_float("save_points", save_points)
+        if times.ndim != 1 or times.size == 0:
+            raise ValueError(f"save_points must be a whole number or a list of times, got shape {times.shape}")
+        require(
+            "save_points",
+            times,
+            (times >= 0) & (times <= duration),
+            f"lie between 0 and duration = {duration}",
+        )
+    steps = np.rint(times / dt).astype(np.int64)
+    if np.any(np.diff(steps) <= 0):
+        raise ValueError(
+            f"save_points must be increasing and at least one step of dt = {dt} apart, "
+            f"got {len(times)} points over {duration}; ask for fewer"
+        )
+    if steps[-1] >= 2**32:
+        raise ValueError(f"duration / dt must stay below 2**32 steps, got {steps[-1]}")
+    return steps
+
+
+def follow(step: Step, state: State, noise: Any, *, parameters: Parameters, dt: Any, first_step: Any = 0) -> State:
+    """Step once per row of `noise` and return the state after every step, stacked in front.
+
+    Pure, compiled and differentiable in state, noise, parameters and dt: what fits and gradients use.
+
+    >>> drift = lambda state, noise, time, parameters, dt: {"x": state["x"] + dt * parameters["speed"]}
+    >>> path = follow(drift, {"x": jnp.zeros(())}, jnp.zeros((3, 1)), parameters={"speed": 2.0}, dt=0.5)
+    >>> path["x"].tolist()
+    [1.0, 2.0, 3.0]
+    """
+
+    def advance(carry: State, row: Any) -> tuple[State, State]:
+        index, kick = row
+        after = step(carry, kick, (first_step + index) * dt, parameters, dt)
+        return after, after
+
+    path: State = lax.scan(advance, state, (jnp.arange(len(noise)), noise))[1]
+    return path
+
+
+@partial(jax.jit, static_argnames=("step",))
+def _advance(
+    step: Step,
+    state: State,
+    noise: Any,
+    begin: Any,
+    end: Any,
+    first_step: Any,
+    parameters: Parameters,
+    dt: Any,
+) -> State:
+    """Rows `begin` to `end` of the batch of noise; only the last state is kept."""
+
+    def one(index: Any, carry: State) -> State:
+        kick = lax.dynamic_index_in_dim(noise, index, keepdims=False)[:, None, :]
+        return step(carry, kick, (first_step + index).astype(dt.dtype) * dt, parameters, dt)
+
+    after: State = lax.fori_loop(begin, end, one, state)
+    return after
+
+
+def march(
+    step: Step,
+    state: State,
+    parameters: Parameters,
+    *,
+    dt: float,
+    saves: Int[np.ndarray, " time"],
+    elements: int,
+    seed: int,
+    bound: float | None = None,
+    precision: str = "float64",
+    label: str = "simulating",
+    progress: bool | None = None,
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yield the state at each save step; nothing in between is kept.
+
+    `elements` normals per step and trial are drawn in batches (one is shared by all if `elements` is 1).
+    A state that stops being finite raises FloatingPointError naming step, time, trial and parameters.
+    The caller holds JAX's x64 context when `precision` is float64, and may stop iterating early.
+
+    >>> drift = lambda state, noise, time, parameters, dt: {"x": state["x"] + dt + 0 * noise}
+    >>> saved = march(drift, {"x": jnp.zeros((1, 1, 16))}, {}, dt=0.5, saves=np.array([0, 2]),
+    ...               elements=1, seed=0, precision="float32")
+    >>> [float(state["x"][0, 0, 0]) for state in saved]
+    [0.0, 1.0]
+    """
+    dtype = np.dtype(precision)
+    trials = next(iter(state.values())).shape[-1]
+    length = int(np.clip(_NOISE_BATCH // (elements * trials), 1, max(int(saves[-1]), 1)))
+    step_size = jnp.asarray(dt, dtype)
+    parameters = {name: jnp.asarray(value, dtype) for name, value in parameters.items()}  # moved once, not per call
+    draw = partial(normals, seed, steps=length, elements=elements, trials=trials, dtype=dtype, bound=bound)
+    now, drawn, noise = 0, -1, None
+    with progress_bar(label, int(saves[-1]), progress) as report:
+        for save in saves:
+            before, since = state, now
+            while now < save:
+                first = now - now % length
+                if first != drawn:
+                    noise, drawn = draw(first), first
+                end = min(int(save), first + length)
+                state = _advance(
+                    step,
+                    state,
+                    noise,
+                    np.int32(now - first),
+                    np.int32(end - first),
+                    np.uint32(first),
+                    parameters,
+                    step_size,
+                )
+                now = end
+                report(now)
+            saved = {name: np.asarray(value) for name, value in state.items()}
+            if not all(np.isfinite(value).all() for value in saved.values()):
+                raise _first_failure(step, before, since, draw, parameters=parameters, dt=step_size, length=length)
+            yield saved
+
+
+def _first_failure(
+    step: Step,
+    state: State,
+    now: int,
+    draw: Callable[[int], Any],
+    *,
+    parameters: Parameters,
+    dt: Any,
+    length: int,
+) -> FloatingPointError:
+    """Run the failed stretch again, keeping every state, to name where it began."""
+    while True:
+        first = now - now % length
+        rows = draw(first)[now - first :, :, None, :]
+        path = follow(step, state, rows, parameters=parameters, dt=dt, first_step=now)
+        broken = ~np.all(
+            [np.isfinite(value).all(axis=tuple(range(1, value.ndim - 2))) for value in map(np.asarray, path.values())],
+            axis=0,
+        )  # (step, grid, trial)
+        if broken.any():
+            index, point, trial = np.argwhere(broken)[0]
+            at = {
+                name: float(np.broadcast_to(value, broken.shape[1:])[point, trial])
+                for name, value in parameters.items()
+            }
+            listing = ", ".join(f"{name}={value:g}" for name, value in at.items())
+            after = now + int(index) + 1
+            return FloatingPointError(
+                f"the state stopped being finite at step {after} (time {after * float(dt):g}) in trial {trial} "
+                f"with {listing}; use a smaller dt or smaller parameters"
+            )
+        state = {name: value[-1] for name, value in path.items()}
+        now += len(rows)

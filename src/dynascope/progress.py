@@ -1,0 +1,48 @@
+"""A progress bar for work over two seconds, on a terminal only."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+PATIENCE = 2.0  # seconds of silence before the bar appears
+
+
+@contextmanager
+def progress_bar(label: str, total: float, show: bool | None = None) -> Iterator[Callable[[float], None]]:
+    """Yield a function that reports how much of `total` is done.
+
+    `show=None` draws on a terminal once the work has taken two seconds, True draws at once, False never.
+
+    >>> with progress_bar("counting", 10) as done:
+    ...     done(5)
+    """
+    console = Console(stderr=True)
+    wanted = console.is_terminal if show is None else show
+    if not wanted:
+        yield lambda amount: None
+        return
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+    task = bar.add_task(label, total=total)
+    begun = time.monotonic()
+
+    def done(amount: float) -> None:
+        bar.update(task, completed=amount)
+        if not bar.live.is_started and (show or time.monotonic() - begun > PATIENCE):
+            bar.start()
+
+    try:
+        yield done
+    finally:
+        bar.stop()
+        sys.stderr.flush()

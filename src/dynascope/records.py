@@ -1,0 +1,207 @@
+"""Results are labelled arrays that carry their provenance and survive a crash.
+
+A record is an `xarray.Dataset` whose attributes are JSON texts. It is stored as one netCDF-4 file that
+any netCDF tool opens.
+"""
+
+import functools
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+
+FORMAT = 1
+_FORMAT_KEY, _DIGEST_KEY = "dynascope_record", "dynascope_digest"  # in the file only
+_VOLATILE = ("wall_time", "date", "host", "commit", "versions", "device")
+_HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+
+
+@functools.cache
+def _commit() -> str:
+    """Commit of the source tree that runs, if it is a checkout of this project."""
+    folder = Path(__file__).resolve().parent
+    ask = functools.partial(subprocess.run, cwd=folder, capture_output=True, text=True, check=False, timeout=5)
+    try:
+        tracked = ask(["git", "ls-files", "--error-unmatch", Path(__file__).name])
+        head = ask(["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"])
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return head.stdout.strip() if tracked.returncode == head.returncode == 0 else "unknown"
+
+
+def with_provenance(
+    dataset: xr.Dataset,
+    model: str,
+    parameters: Mapping[str, Any],
+    *,
+    options: Mapping[str, Any],
+    seed: int | None,
+    precision: str,
+    wall_time: float,
+) -> xr.Dataset:
+    """Return the dataset with attributes that say what made it, each a JSON text.
+
+    >>> run = with_provenance(xr.Dataset(), "SpringBlock", {"noise": 0.1}, options={}, seed=0,
+    ...                       precision="float64", wall_time=0.5)
+    >>> attribute(run, "parameters")
+    {'noise': 0.1}
+    """
+    from dynascope import __version__  # noqa: PLC0415 (the package imports this file)
+
+    content = {
+        "model": model,
+        "parameters": parameters,
+        "options": options,
+        "seed": seed,
+        "precision": precision,
+        "versions": {
+            "dynascope": __version__,
+            "python": platform.python_version(),
+            "jax": jax.__version__,
+            "numpy": np.__version__,
+        },
+        "commit": _commit(),
+        "device": str(jax.devices()[0].device_kind),
+        "host": platform.node(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "wall_time": round(wall_time, 4),
+    }
+    return dataset.assign_attrs({key: json.dumps(value, default=_plain) for key, value in content.items()})
+
+
+def _plain(value: Any) -> Any:
+    """What JSON does not know: arrays become nested lists."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} cannot be stored in a record's attributes")
+
+
+def attribute(dataset: xr.Dataset, name: str) -> Any:
+    """Read one provenance attribute back from its JSON text.
+
+    >>> attribute(xr.Dataset(attrs={"seed": "7"}), "seed")
+    7
+    """
+    if name not in dataset.attrs:
+        raise ValueError(f"this dataset has no attribute {name!r}; is it a record made by dynascope?")
+    return json.loads(dataset.attrs[name])
+
+
+def digest(dataset: xr.Dataset) -> str:
+    """SHA-256 of the data and of the attributes that do not depend on when and where it was computed.
+
+    >>> digest(xr.Dataset({"a": 1.0})) == digest(xr.Dataset({"a": 1.0}, attrs={"wall_time": "3"}))
+    True
+    """
+    sha = hashlib.sha256()
+    for name in sorted(map(str, dataset.variables)):
+        variable = dataset.variables[name]
+        values = variable.to_numpy()
+        if values.dtype.kind not in "biufcUS":
+            raise ValueError(
+                f"variable {name!r} has the type {values.dtype}, which a record cannot hold; use numbers or text"
+            )
+        header = {
+            "name": name,
+            "dims": list(map(str, variable.dims)),
+            "shape": list(values.shape),
+            "type": values.dtype.newbyteorder("<").str,
+            "attrs": {str(k): str(v) for k, v in sorted(variable.attrs.items())},
+        }
+        sha.update(json.dumps(header).encode())
+        sha.update(np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<"), copy=False).tobytes())
+    kept = {str(k): str(v) for k, v in sorted(dataset.attrs.items()) if k not in _VOLATILE}
+    sha.update(json.dumps(kept).encode())
+    return sha.hexdigest()
+
+
+def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> Path:
+    """Write a record as one netCDF-4 file, whole or not at all.
+
+    The file is written under a temporary name in the same folder, flushed to disk and renamed; a process
+    that dies half-way leaves the old file as it was. Folders are made as needed.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     name = save(xr.Dataset({"a": ("x", [1.0, 2.0])}), f"{folder}/run.nc").name
+    >>> name
+    'run.nc'
+    """
+    if not isinstance(dataset, xr.Dataset):
+        raise ValueError(f"dataset must be an xarray.Dataset, got {type(dataset).__name__}")
+    stamped = dataset.assign_attrs({_FORMAT_KEY: FORMAT, _DIGEST_KEY: digest(dataset)})
+    encoding = {str(name): {"_FillValue": None} for name in stamped.variables if stamped[name].dtype.kind == "f"}
+
+    def write(temporary: Path) -> None:
+        stamped.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
+
+    return write_whole(Path(path), write)
+
+
+def write_whole(path: Path, write: Any) -> Path:
+    """Let `write(temporary_path)` make a file, then move it to `path` in one step.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_whole(Path(folder) / "a.txt", lambda place: place.write_text("hello")).read_text()
+    'hello'
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        write(temporary)
+        with temporary.open("rb") as stream:
+            os.fsync(stream.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return path
+
+
+def load(path: str | os.PathLike[str]) -> xr.Dataset:
+    """Read a record and check that it is one, that it is whole and that nothing in it has changed.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = load(save(xr.Dataset({"a": ("x", [1.0, 2.0])}), f"{folder}/run.nc"))
+    >>> run["a"].values.tolist()
+    [1.0, 2.0]
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {str(path)!r}")
+    with path.open("rb") as stream:
+        if stream.read(len(_HDF5_SIGNATURE)) != _HDF5_SIGNATURE:
+            raise ValueError(f"{str(path)!r} is not a dynascope record: it is not a netCDF-4 file")
+    try:
+        dataset = xr.load_dataset(path, engine="h5netcdf", decode_times=False)
+    except (OSError, RuntimeError, ValueError, KeyError) as error:
+        raise ValueError(f"{str(path)!r} is damaged or cut short and cannot be read; run the job again") from error
+    if _FORMAT_KEY not in dataset.attrs or _DIGEST_KEY not in dataset.attrs:
+        raise ValueError(f"{str(path)!r} is a netCDF file, but not one written by dynascope.save")
+    version, written = int(dataset.attrs.pop(_FORMAT_KEY)), dataset.attrs.pop(_DIGEST_KEY)
+    if version > FORMAT:
+        raise ValueError(
+            f"{str(path)!r} has record format {version}, this version reads up to {FORMAT}; update dynascope"
+        )
+    if digest(dataset) != written:
+        raise ValueError(f"{str(path)!r} is damaged: its content does not match the digest written with it")
+    return dataset

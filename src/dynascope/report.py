@@ -1,0 +1,203 @@
+"""Run experiments to files: record, picture, claims and a report in one HTML file."""
+
+import base64
+import html
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from dynascope.experiments.claims import Claim
+from dynascope.experiments.registry import find, names, output_folder
+from dynascope.plots import save_figure
+from dynascope.records import digest, save, write_whole
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What one run of an experiment left behind."""
+
+    name: str
+    scale: str
+    claims: tuple[Claim, ...]
+    files: dict[str, Path]
+
+
+def reproduce(name: str, scale: str = "laptop", root: str | Path = "results") -> Reproduction:
+    """Run an experiment and write its record, pictures, claims and report below `root`.
+
+    Each file is written as soon as it can be, so that a picture that fails does not lose the run.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sorted(reproduce("spring_block/left_friction", "smoke", folder).files)
+    ['claims', 'picture', 'record', 'report', 'vector_picture']
+    """
+    experiment = find(name)
+    folder = output_folder(Path(root), name, scale)
+    record, claims = experiment.evaluate(scale)
+    files = {"record": save(record, folder / "record.nc")}
+    files["claims"] = write_text(folder / "claims.json", claims_json(claims))
+    figure = experiment.plot(record)
+    files["picture"] = save_figure(figure, folder / "figure.png")
+    files["vector_picture"] = save_figure(figure, folder / "figure.svg")
+    page = html_report(
+        experiment.title,
+        record,
+        figure=figure,
+        claims=claims,
+        settings=experiment.settings(scale),
+        source=experiment.source,
+    )
+    files["report"] = write_text(folder / "report.html", page)
+    return Reproduction(name, scale, claims, files)
+
+
+def verify(
+    family: str | None = None, scale: str = "laptop", *, figures: bool = True
+) -> Iterator[tuple[str, tuple[Claim, ...]]]:
+    """Run the experiments of a family (all if none is named) and yield each one's name and judged claims.
+
+    With `figures=False` only the equations are run; claims of figures are yielded as `not run`.
+
+    >>> dict(verify("spring_block", "smoke", figures=False))["spring_block/trajectories"][0].verdict
+    'not run'
+    """
+    for name in names(family):
+        experiment = find(name)
+        if figures or experiment.kind == "equation":
+            yield name, experiment.evaluate(scale)[1]
+        else:
+            yield name, experiment.claims
+
+
+def claims_json(claims: Sequence[Claim]) -> str:
+    r"""Write claims as JSON text; numbers that are not finite become null.
+
+    >>> claims_json([Claim("a", "paper (1)", "x is 1")])[:9]
+    '[\n  {\n   '
+    """
+    content = [
+        {
+            key: [_number(v) for v in value] if isinstance(value, tuple) else value
+            for key, value in claim.to_json().items()
+        }
+        for claim in claims
+    ]
+    return json.dumps(content, indent=2, ensure_ascii=False)
+
+
+def _number(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write a text file whole or not at all.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_text(Path(folder) / "a.txt", "hello").read_text()
+    'hello'
+    """
+    return write_whole(path, lambda place: place.write_text(text, encoding="utf-8"))
+
+
+def summary(claim: Claim) -> str:
+    """One line of numbers: the case that comes closest to failing.
+
+    >>> summary(Claim("a", "paper (1)", "x is 1").equals([1.0, 1.1], 1.0, 0.2))
+    '1.1 = 1 ± 0.2 (worst of 2)'
+    """
+    if not claim.measured:
+        return "—"
+    measured, expected, tolerance = map(np.asarray, (claim.measured, claim.expected, claim.tolerance))
+    margin = {
+        "=": tolerance - np.abs(measured - expected),
+        ">": measured - expected - tolerance,
+        "<": expected - tolerance - measured,
+    }[claim.relation]
+    scale = np.where(tolerance == 0, 1.0, np.abs(tolerance))
+    worst = int(np.argmin(np.nan_to_num(margin / scale, nan=-np.inf)))
+    text = f"{measured[worst]:.4g} {claim.relation} {expected[worst]:.4g}"
+    slack = tolerance[worst] * {"=": 1, ">": 1, "<": -1}[claim.relation]
+    if slack:
+        text += f" {'±' if claim.relation == '=' else '+' if slack > 0 else '−'} {abs(slack):.2g}"
+    if claim.published:
+        text += f", printed {claim.published[worst]:.4g}"
+    return text + (f" (worst of {len(measured)})" if len(measured) > 1 else "")
+
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+img { max-width: 100%; } table { border-collapse: collapse; margin: 1rem 0; }
+th, td { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #ddd; }
+code { font-size: .9em; } .reproduced { color: #00664b; } .erratum { color: #8a5a00; }
+.not-reproduced { color: #b00020; font-weight: bold; } .not-run { color: #666; }
+"""
+
+
+def html_report(
+    title: str,
+    record: xr.Dataset,
+    *,
+    figure: Figure,
+    claims: Sequence[Claim] = (),
+    settings: Mapping[str, Any] | None = None,
+    source: str = "",
+) -> str:
+    """One self-contained page: picture, parameters, claims and provenance. It loads nothing from elsewhere.
+
+    >>> from dynascope import SpringBlock
+    >>> from dynascope.plots import plot_run
+    >>> run = SpringBlock().simulate(duration=1.0, trials=2, save_points=3)
+    >>> html_report("A run", run, figure=plot_run(run)).startswith("<!doctype html>")
+    True
+    """
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=150)
+    picture = base64.b64encode(buffer.getvalue()).decode()
+    rows = [
+        [
+            f'<span class="{claim.verdict.replace(" ", "-")}">{claim.verdict}</span>',
+            *map(_text, (claim.id, claim.source, claim.statement, summary(claim), claim.note)),
+        ]
+        for claim in claims
+    ]
+    provenance = {**{key: str(value) for key, value in record.attrs.items()}, "digest": digest(record)}
+    parts = [
+        f"<h1>{_text(title)}</h1>",
+        f"<p>Source: {_text(source)}</p>" if source else "",
+        f'<img alt="{_text(title)}" src="data:image/png;base64,{picture}">',
+        "<h2>Claims</h2>"
+        + _table(("verdict", "claim", "source", "statement", "measured against expected", "note"), rows)
+        if rows
+        else "",
+        "<h2>Settings</h2>" + _pairs(settings) if settings else "",
+        "<h2>Provenance</h2>" + _pairs(provenance),
+    ]
+    body = "\n".join(part for part in parts if part)
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{_text(title)}</title>'
+        f"<style>{_STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
+    )
+
+
+def _text(value: Any) -> str:
+    return html.escape(str(value))
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return _table(("name", "value"), [(f"<code>{_text(key)}</code>", _text(value)) for key, value in values.items()])
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Cells of `rows` are HTML already."""
+    top = "".join(f"<th>{_text(cell)}</th>" for cell in head)
+    lines = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
+    return f"<table><tr>{top}</tr>\n{lines}</table>"

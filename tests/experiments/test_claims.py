@@ -1,0 +1,96 @@
+"""The machinery of claims, and every experiment at its smallest scale."""
+
+import dataclasses
+import json
+import math
+
+import pytest
+
+from dynascope import SpringBlock, load
+from dynascope.experiments import registry
+from dynascope.experiments.claims import Claim
+from dynascope.report import claims_json, reproduce, summary
+
+CLAIM = Claim("x", "paper (1)", "x is 1")
+
+
+def test_equality():
+    assert CLAIM.verdict == "not run"
+    assert CLAIM.equals([1.0, 1.1], 1.0, 0.2).verdict == "reproduced"
+    assert CLAIM.equals([1.0, 1.3], 1.0, 0.2).verdict == "not reproduced"
+    assert CLAIM.equals(math.nan, 1.0, 0.2).verdict == "not reproduced"
+
+
+def test_a_measurement_that_cannot_tell_rivals_apart_reproduces_nothing():
+    assert CLAIM.equals(1.0, 1.0, 0.3, rival=2.0, standard_error=0.1).verdict == "reproduced"
+    vague = CLAIM.equals(1.0, 1.0, 0.9, rival=2.0, standard_error=0.3)
+    assert vague.verdict == "not reproduced"
+    assert "too large to tell" in vague.note
+    with pytest.raises(ValueError, match="standard_error must be given"):
+        CLAIM.equals(1.0, 1.0, 0.3, rival=2.0)
+
+
+def test_inequalities():
+    assert CLAIM.exceeds(1.0, 0.0, 0.5).verdict == "reproduced"
+    assert CLAIM.exceeds([1.0, 0.4], 0.0, 0.5).verdict == "not reproduced"
+    assert CLAIM.falls_below(-1.0, 0.0, 0.5).verdict == "reproduced"
+    assert CLAIM.falls_below(math.nan, 0.0, 0.5).verdict == "not reproduced"
+
+
+def test_corrections():
+    assert CLAIM.corrects(1.0, 1.01, 0.1, published=2.0, note="n").verdict == "erratum"
+    assert CLAIM.corrects(1.0, 1.01, 0.1, published=1.05, note="n").verdict == "not reproduced"
+    assert CLAIM.corrects(1.5, 1.01, 0.1, published=2.0, note="n").verdict == "not reproduced"
+
+
+def test_summary_shows_the_worst_case():
+    assert summary(CLAIM) == "—"
+    assert summary(CLAIM.exceeds([3.0, 1.0], 0.0, 0.5)) == "1 > 0 + 0.5 (worst of 2)"
+    assert "printed 2" in summary(CLAIM.corrects(1.0, 1.0, 0.1, published=2.0, note="n"))
+
+
+def test_json_has_no_nan():
+    text = claims_json([CLAIM.equals(math.nan, 1.0, 0.2)])
+    assert json.loads(text)[0]["measured"] == [None]
+
+
+def test_names_are_known_and_unknown_ones_refused():
+    assert registry.names("spring_block") == [n for n in registry.EXPERIMENTS if n.startswith("spring_block/")]
+    with pytest.raises(ValueError, match="family must be one of"):
+        registry.names("nothing")
+    with pytest.raises(ValueError, match="name must be one of"):
+        registry.find("spring_block/nothing")
+    with pytest.raises(ValueError, match="scale must be one of smoke, laptop, paper"):
+        registry.find("spring_block/phase_diagram").config("huge")
+
+
+def test_claim_ids_are_unique_and_every_experiment_has_three_scales():
+    experiments = [registry.find(name) for name in registry.names()]
+    ids = [claim.id for experiment in experiments for claim in experiment.claims]
+    assert len(ids) == len(set(ids))
+    for experiment in experiments:
+        assert tuple(experiment.scales) == registry.SCALES
+        assert all(dataclasses.is_dataclass(config) for config in experiment.scales.values())
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_experiment_holds_at_its_smallest_scale(name, tmp_path):
+    result = reproduce(name, "smoke", tmp_path)
+    failed = [
+        f"{claim.id}: {summary(claim)}" for claim in result.claims if claim.verdict not in ("reproduced", "erratum")
+    ]
+    assert not failed
+    assert load(result.files["record"]).attrs["model"] == '"SpringBlock"'
+    assert result.files["picture"].read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in result.files["vector_picture"].read_text()
+    page = result.files["report"].read_text()
+    assert all(claim.id in page for claim in result.claims)
+    assert "http" not in page.split("base64,")[0]  # nothing is loaded from elsewhere
+
+
+def test_a_wrong_formula_is_caught(monkeypatch):
+    """The claims can fail: an equilibrium that ignores sticking blocks is not reproduced."""
+    right = SpringBlock.equilibrium
+    monkeypatch.setattr(SpringBlock, "equilibrium", lambda self, **_: right(self, published=True))
+    _, claims = registry.find("spring_block/equilibrium").evaluate("smoke")
+    assert {claim.id: claim.verdict for claim in claims}["eq6-sticking"] == "not reproduced"

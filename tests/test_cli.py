@@ -1,0 +1,123 @@
+"""The command line: what it prints, where it writes, how it refuses."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from dynascope import cli, load
+from dynascope.experiments.spring_block import left_friction
+
+QUICK = ["--duration", "1", "--trials", "2", "--save-points", "3"]
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["dynascope", *arguments])
+        with pytest.raises(SystemExit) as done:
+            cli.main()
+        captured = capsys.readouterr()
+        return done.value.code or 0, captured.out, captured.err
+
+    return call
+
+
+def test_simulate_writes_a_record(run):
+    status, out, _ = run("simulate", "spring-block", "--noise", "0:0.02:3", "--friction-right", "0,0.1", *QUICK)
+    assert status == 0
+    record = load(out.removeprefix("record: ").strip())
+    assert record["energy"].sizes == {"friction_right": 2, "noise": 3, "trial": 2, "time": 3}
+
+
+def test_simulate_draws_and_speaks_json(run, tmp_path):
+    status, out, _ = run("simulate", "spring-block", *QUICK, "--shared-noise", "--out", "a.svg", "--json")
+    assert status == 0
+    answer = json.loads(out)
+    assert answer["provenance"]["options"]["shared_noise"] is True
+    assert (tmp_path / "a.svg").exists()
+    assert (tmp_path / answer["record"]).exists()
+
+
+def test_show_describes_and_draws(run, tmp_path):
+    run("simulate", "spring-block", *QUICK, "--out", "a.nc")
+    status, out, _ = run("show", "a.nc", "--out", "a.html")
+    assert status == 0
+    assert "SpringBlock" in out
+    assert "friction_right" in out
+    assert "<img" in (tmp_path / "a.html").read_text()
+    _, out, _ = run("show", "a.nc", "--json")
+    assert json.loads(out)["variables"]["load"]["dimensions"] == {"trial": 2, "time": 3, "layer": 8}
+
+
+def test_reproduce_lists_and_runs(run, tmp_path):
+    _, out, _ = run("reproduce", "--list")
+    assert "spring_block/phase_diagram" in out
+    status, out, _ = run("reproduce", "spring_block/left_friction", "--scale", "smoke")
+    assert status == 0
+    assert "figure.png" in out
+    assert (tmp_path / "results/spring_block/left_friction/smoke/report.html").exists()
+    status, out, _ = run("reproduce", "spring_block/left_friction", "--scale", "smoke", "--json", "--out", "other")
+    assert {claim["verdict"] for claim in json.loads(out)["claims"]} == {"reproduced"}
+
+
+def test_verify_lists_every_claim(run, tmp_path):
+    status, out, _ = run("verify", "spring-block", "--scale", "smoke", "--no-figures", "--json", "--out", "claims.json")
+    claims = json.loads(out)
+    assert status == 0
+    assert json.loads((tmp_path / "claims.json").read_text()) == claims
+    verdicts = {claim["id"]: claim["verdict"] for claim in claims}
+    assert verdicts["eq6-all-move"] == "reproduced"
+    assert verdicts["mu-eff-sign"] == "erratum"
+    assert verdicts["fig-3-convex"] == "not run"
+
+
+def test_a_claim_that_fails_gives_exit_status_1(run, monkeypatch):
+    experiment = left_friction.EXPERIMENT
+    silent = type(experiment.scales["smoke"])(noise=(0.0, 0.0), trials=16)
+    monkeypatch.setitem(experiment.scales, "smoke", silent)
+    status, out, _ = run("reproduce", "spring_block/left_friction", "--scale", "smoke")
+    assert status == 1
+    assert "not reproduced" in out
+
+
+def test_cite(run):
+    _, out, _ = run("cite")
+    assert "@article{shi2025spring" in out
+    _, out, _ = run("cite", "--json")
+    assert set(json.loads(out)) == {"dynascope", "shi2025spring"}
+
+
+def test_version(run):
+    assert run("--version")[1].strip() == "0.1.0"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["simulate", "spring-block", "--noise", "-1"], "noise must be at least 0"),
+        (["simulate", "spring-block", "--noise", "a:b"], "first:last:count"),
+        (["simulate", "spring-block", "--dt", "5"], "dt must be at most"),
+        (["simulate", "spring-block", *QUICK, "--out", "a.pdf"], r".png or .svg"),
+        (["simulate", "spring-block", "--nois", "1"], "No such option"),
+        (["show", "missing.nc"], "there is no file 'missing.nc'"),
+        (["verify", "nothing"], "family must be one of"),
+        (["reproduce", "nothing"], "name must be one of"),
+        (["reproduce"], "name must be given"),
+        (["reproduce", "spring_block/phase_diagram", "--scale", "huge"], "scale must be one of"),
+    ],
+)
+def test_bad_use_is_one_sentence_and_exit_status_2(run, arguments, message):
+    status, _, err = run(*arguments)
+    assert status == 2
+    assert message in " ".join(err.split())
+    assert "Traceback" not in err
+
+
+def test_the_installed_command_works():
+    done = subprocess.run([sys.executable, "-m", "dynascope", "cite"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "@software{dynascope" in done.stdout

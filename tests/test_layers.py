@@ -1,0 +1,73 @@
+"""Imports point one way, and heavy libraries stay where they belong."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import dynascope
+
+ROOT = Path(dynascope.__file__).parent
+# a file may import from its own row and from rows above
+ROWS = [
+    {"dynascope", "progress"},
+    {"records"},
+    {"models", "measure", "data"},
+    {"networks", "monitor"},
+    {"imitation"},
+    {"sweep"},
+    {"plots"},
+    {"experiments"},
+    {"report", "cli", "web", "__main__"},
+]
+HOMES = {
+    "torch": ("networks", "monitor", "measure/elasticity.py"),
+    "matplotlib": ("plots.py", "experiments", "report.py"),
+    "dask": ("sweep.py",),
+    "distributed": ("sweep.py",),
+    "pickle": (),
+}
+
+
+def _row(part: str) -> int:
+    return next(index for index, row in enumerate(ROWS) if part in row)
+
+
+def _imports() -> list[tuple[str, str]]:
+    """(file, imported module) for every import in the package."""
+    found = []
+    for path in sorted(ROOT.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found += [(path.relative_to(ROOT).as_posix(), alias.name) for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{path}: write imports in full"
+                found.append((path.relative_to(ROOT).as_posix(), node.module or ""))
+    return found
+
+
+def test_imports_point_one_way():
+    for file, module in _imports():
+        if not module.startswith("dynascope.") or file == "__init__.py":
+            continue
+        own = file.split("/")[0].removesuffix(".py")
+        used = module.split(".")[1]
+        assert _row(used) <= _row(own), f"{file} imports {module}, which stands above it"
+
+
+def test_heavy_libraries_stay_at_home():
+    for file, module in _imports():
+        homes = HOMES.get(module.split(".")[0])
+        assert homes is None or file.startswith(homes), f"{file} imports {module}, allowed only in {homes}"
+
+
+def test_importing_the_package_is_light():
+    code = "import dynascope, sys; print([m for m in ('torch', 'matplotlib', 'dask', 'diffrax') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_no_file_or_function_outgrows_the_house_rules():
+    for path in sorted(ROOT.rglob("*.py")):
+        text = path.read_text()
+        assert len(text.splitlines()) <= 450, f"{path} has grown too long: split it"

@@ -1,0 +1,55 @@
+"""The public names are a contract: a change here is a change for users."""
+
+import inspect
+
+import dynascope
+from dynascope import SpringBlock
+
+
+def test_public_names():
+    assert dynascope.__all__ == ["SpringBlock", "digest", "grid", "load", "save"]
+    assert all(hasattr(dynascope, name) for name in dynascope.__all__)
+
+
+def test_no_function_shares_its_name_with_a_module():
+    modules = {name for name, value in vars(dynascope).items() if inspect.ismodule(value)}
+    assert not modules & set(dynascope.__all__)
+
+
+def test_every_public_name_has_a_docstring_with_an_example():
+    for name in dynascope.__all__:
+        assert ">>>" in (getattr(dynascope, name).__doc__ or ""), name
+    for name, method in vars(SpringBlock).items():
+        if not name.startswith("_") and inspect.isfunction(method):
+            assert ">>>" in (method.__doc__ or ""), name
+
+
+def test_spring_block_defaults():
+    defaults = {name: p.default for name, p in inspect.signature(SpringBlock).parameters.items()}
+    assert defaults == {
+        "blocks": 7,
+        "stiffness": 1.0,
+        "friction_right": 0.1,
+        "friction_left": 0.2,
+        "noise": 0.01,
+        "target": 1.0,
+    }
+    simulate = {
+        name: p.default for name, p in inspect.signature(SpringBlock.simulate).parameters.items() if name != "self"
+    }
+    assert simulate == {
+        "duration": 100.0,
+        "dt": 0.01,
+        "trials": 100,
+        "seed": 0,
+        "save_points": 101,
+        "dynamics": "overdamped",
+        "damping": 1.0,
+        "noise_decay": 0.0,
+        "shared_noise": False,
+        "truncate": None,
+        "stop_tolerance": None,
+        "start": None,
+        "precision": "float64",
+        "progress": None,
+    }

@@ -1,0 +1,133 @@
+import inspect
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from dynascope import SpringBlock, digest, load, save
+from dynascope.records import attribute, write_whole
+
+
+@pytest.fixture
+def run():
+    return SpringBlock().simulate(duration=1.0, trials=3, save_points=5)
+
+
+@given(
+    st.sampled_from([np.float64, np.float32, np.int64, np.int32, np.bool_, np.uint8]).flatmap(
+        lambda kind: hnp.arrays(kind, hnp.array_shapes(min_dims=0, max_dims=3, max_side=4))
+    )
+)
+def test_any_array_round_trips_bit_for_bit(tmp_path_factory, values):
+    path = tmp_path_factory.mktemp("record") / "record.nc"
+    dims = [f"axis_{i}" for i in range(values.ndim)]
+    record = xr.Dataset({"values": (dims, values)}, attrs={"note": json.dumps("ε ≠ μ")})
+    back = load(save(record, path))
+    assert back["values"].dtype == values.dtype
+    assert back["values"].values.tobytes() == values.tobytes()
+    assert back.identical(record)
+
+
+def test_a_run_round_trips(run, tmp_path):
+    assert load(save(run, tmp_path / "deep" / "er" / "run.nc")).identical(run)
+
+
+def test_digest_ignores_when_and_where(run):
+    other = run.assign_attrs(wall_time="9.0", host='"elsewhere"', date='"2000-01-01"')
+    assert digest(run) == digest(other)
+    assert digest(run) != digest(run.assign_attrs(seed="1"))
+    changed = run.copy(deep=True)
+    changed["energy"][0, 0] += 1e-16 + 1e-12
+    assert digest(run) != digest(changed)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        load(tmp_path / "nothing.nc")
+
+
+def test_foreign_files(run, tmp_path):
+    text = tmp_path / "text.nc"
+    text.write_text("hello")
+    with pytest.raises(ValueError, match="not a dynascope record"):
+        load(text)
+    foreign = tmp_path / "foreign.nc"
+    run.to_netcdf(foreign, engine="h5netcdf")
+    with pytest.raises(ValueError, match=r"not one written by dynascope\.save"):
+        load(foreign)
+
+
+@pytest.mark.parametrize("keep", [0.05, 0.3, 0.7, 0.999])
+def test_truncated_files(run, tmp_path, keep):
+    whole = save(run, tmp_path / "run.nc").read_bytes()
+    cut = tmp_path / "cut.nc"
+    cut.write_bytes(whole[: int(len(whole) * keep)])
+    with pytest.raises(ValueError, match=r"cut short|damaged"):
+        load(cut)
+
+
+def test_changed_content_is_noticed(run, tmp_path):
+    path = save(run, tmp_path / "run.nc")
+    content = path.read_bytes()
+    needle = run["energy"].values.tobytes()[:32]
+    assert content.count(needle) >= 1
+    path.write_bytes(content.replace(needle, needle[:-1] + bytes([needle[-1] ^ 1])))
+    with pytest.raises(ValueError, match="digest"):
+        load(path)
+
+
+def test_newer_format_is_refused(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("dynascope.records.FORMAT", 99)
+    path = save(run, tmp_path / "run.nc")
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="update dynascope"):
+        load(path)
+
+
+def test_failed_write_leaves_the_old_file(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+
+    def fail(place):
+        place.write_text("half")
+        raise RuntimeError("power cut")
+
+    with pytest.raises(RuntimeError, match="power cut"):
+        write_whole(path, fail)
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_killed_process_leaves_the_old_file(run, tmp_path):
+    path = save(run, tmp_path / "run.nc")
+    code = f"""
+        import os
+        from dynascope import load, save
+        from pathlib import Path
+        run = load({str(path)!r})
+        os.replace = lambda *_: os._exit(9)  # dies after writing, before renaming
+        save(run.isel(trial=[0]), {str(path)!r})
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=False)
+    assert done.returncode == 9
+    assert load(path).identical(run)
+
+
+def test_only_datasets_with_plain_types_are_saved(tmp_path):
+    with pytest.raises(ValueError, match=r"xarray\.Dataset"):
+        inspect.unwrap(save)({"a": 1}, tmp_path / "a.nc")  # without the type checks of the tests
+    with pytest.raises(ValueError, match="cannot hold"):
+        save(xr.Dataset({"a": ("x", np.array([object()]))}), tmp_path / "a.nc")
+
+
+def test_attribute_that_is_not_there():
+    with pytest.raises(ValueError, match="no attribute 'seed'"):
+        attribute(xr.Dataset(), "seed")
