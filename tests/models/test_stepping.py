@@ -67,7 +67,7 @@ def test_follow_repeats_march_and_is_differentiable():
     parameters = {"rate": np.full((1, 1), 0.3), "spread": np.full((1, 1), 0.5)}
     saved = _march(decay, parameters, saves=np.arange(1, 21))
     with jax.enable_x64(True):
-        rows = normals(0, 0, steps=20, elements=1, trials=16)[:, :, None, :]
+        rows = normals(0, 0, steps=20, elements=1, trials=16)
 
         def end(rate):
             path = stepping.follow(
@@ -126,8 +126,17 @@ def test_progress_is_silent_off_a_terminal_and_drawn_when_asked(capsys, monkeypa
     with progress_bar("quiet", 3) as done:
         done(2)
     assert capsys.readouterr().err == ""
-    stream = io.StringIO()
-    monkeypatch.setattr("sys.stderr", stream)
-    with progress_bar("loud", 3, show=True) as done:
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress_bar("quick", 3) as done:
         done(2)
-    assert "loud" in stream.getvalue()
+    assert "quick" not in terminal.getvalue()  # not before two seconds have passed
+    monkeypatch.setattr("dynascope.progress.PATIENCE", 0.0)
+    with progress_bar("slow", 3) as done:
+        done(2)
+    assert "slow" in terminal.getvalue()
+    with progress_bar("asked for", 3, show=True) as done:
+        done(2)
+    assert "asked for" in terminal.getvalue()

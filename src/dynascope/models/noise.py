@@ -22,7 +22,7 @@ _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
 
 
-def threefry(key: UInt32[Array, "2"], high: UInt32[Array, "..."], low: UInt32[Array, "..."]) -> Any:
+def threefry(key: Any, high: UInt32[Array, "..."], low: UInt32[Array, "..."]) -> Any:
     """Scramble the counters (`high`, `low`) with a 64-bit `key`: Threefry-2x32, 20 rounds.
 
     `high` and `low` broadcast against each other; two arrays of independent 32-bit words come back.
@@ -43,13 +43,13 @@ def threefry(key: UInt32[Array, "2"], high: UInt32[Array, "..."], low: UInt32[Ar
     return first, second
 
 
-@functools.partial(jax.jit, static_argnames=("steps", "elements", "trials"))
-def _words(key: UInt32[Array, "2"], first_step: Any, *, steps: int, elements: int, trials: int) -> Any:
-    """Two 32-bit words for every (step, element, trial)."""
-    step = (first_step + lax.iota(jnp.uint32, steps))[:, None, None]
-    element = lax.iota(jnp.uint32, elements)[:, None]
+@functools.partial(jax.jit, static_argnames=("rows", "elements", "trials"))
+def _words(key: Any, first_row: Any, *, rows: int, elements: int, trials: int) -> Any:
+    """Two 32-bit words each, (row, element, 1, trial); compiled apart from their use, at full vector width."""
+    row = (first_row + lax.iota(jnp.uint32, rows))[:, None, None, None]
+    element = lax.iota(jnp.uint32, elements)[:, None, None]
     trial = lax.iota(jnp.uint32, trials)
-    return threefry(key, step, element + np.uint32(elements) * trial)
+    return threefry(key, row, element + np.uint32(elements) * trial)
 
 
 def _polynomial(coefficients: list[float], x: Any) -> Any:
@@ -96,7 +96,7 @@ def box_muller(first: UInt32[Array, "..."], second: UInt32[Array, "..."], *, dty
 
     >>> with jax.enable_x64(True):
     ...     z = box_muller(jnp.array([2**31], jnp.uint32), jnp.array([2**23], jnp.uint32), dtype=jnp.float64)
-    >>> bool(abs(z[0] - math.sqrt(2 * math.log(2))) < 1e-7)
+    >>> abs(float(z[0]) - math.sqrt(2 * math.log(2))) < 1e-7
     True
     """
     if dtype == jnp.float64:
@@ -110,6 +110,14 @@ def box_muller(first: UInt32[Array, "..."], second: UInt32[Array, "..."], *, dty
         v = lax.bitcast_convert_type(second, jnp.int32).astype(dtype) * (scale / 2)
     normal: Array = jnp.sqrt(-2 * _log(u)) * _cosine_of_turns(v)
     return normal
+
+
+@jax.jit
+def _cosine_and_sine(first: UInt32[Array, "rows ..."], second: UInt32[Array, "rows ..."]) -> Float[Array, "..."]:
+    """Both normals of the float32 transform, one behind the other: (2·rows, …). The sine is a quarter turn away."""
+    quarter = (lax.iota(jnp.uint32, 2) << np.uint32(30)).reshape(2, *(1,) * (first.ndim - 1))
+    both: Array = box_muller(first[:, None], second[:, None] - quarter, dtype=np.dtype(np.float32))
+    return both.reshape(-1, *first.shape[1:])
 
 
 @jax.jit
@@ -146,17 +154,28 @@ def normals(
     trials: int,
     dtype: Any = jnp.float64,
     bound: float | None = None,
-) -> Float[Array, "{steps} {elements} {trials}"]:
-    """Draw the noise of `steps` consecutive steps, from `first_step` on.
+) -> Float[Array, "{steps} {elements} 1 {trials}"]:
+    """Draw the noise of `steps` consecutive steps, from `first_step` on: (step, element, 1, trial).
+
+    The axis of size 1 stands where a state has its grid: every grid point sees the same noise.
 
     The value at (step, element, trial) depends on the seed and these three numbers, on nothing else.
     With `bound` the normals are conditioned on |ζ| ≤ bound. float64 needs JAX's x64 context.
 
     >>> some = normals(0, 10, steps=2, elements=3, trials=4, dtype=jnp.float32)
     >>> more = normals(0, 8, steps=6, elements=3, trials=99, dtype=jnp.float32)
-    >>> bool(jnp.all(more[2:4, :, :4] == some))
+    >>> bool(jnp.all(more[2:4, ..., :4] == some))
     True
     """
-    words = _words(seed_key(seed), np.uint32(first_step), steps=steps, elements=elements, trials=trials)
-    noise: Array = box_muller(*words, dtype=np.dtype(dtype))
-    return noise if bound is None else truncate_normal(noise, np.asarray(bound, dtype))
+    key, size = seed_key(seed), {"elements": elements, "trials": trials}
+    noise: Array
+    if dtype == jnp.float32:  # one pair of words serves two steps
+        pairs = (first_step + steps + 1) // 2 - first_step // 2
+        noise = _cosine_and_sine(*_words(key, np.uint32(first_step // 2), rows=pairs, **size))
+        if len(noise) != steps:
+            noise = noise[first_step % 2 :][:steps]
+    else:
+        noise = box_muller(*_words(key, np.uint32(first_step), rows=steps, **size), dtype=np.dtype(dtype))
+    if bound is not None:
+        noise = truncate_normal(noise, np.asarray(bound, dtype))
+    return noise

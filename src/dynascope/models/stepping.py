@@ -105,7 +105,7 @@ def _advance(
     """Rows `begin` to `end` of the batch of noise; only the last state is kept."""
 
     def one(index: Any, carry: State) -> State:
-        kick = lax.dynamic_index_in_dim(noise, index, keepdims=False)[:, None, :]
+        kick = lax.dynamic_index_in_dim(noise, index, keepdims=False)
         return step(carry, kick, (first_step + index).astype(dt.dtype) * dt, parameters, dt)
 
     after: State = lax.fori_loop(begin, end, one, state)
@@ -140,7 +140,9 @@ def march(
     """
     dtype = np.dtype(precision)
     trials = next(iter(state.values())).shape[-1]
-    length = int(np.clip(_NOISE_BATCH // (elements * trials), 1, max(int(saves[-1]), 1)))
+    length = 2 * int(
+        np.clip(_NOISE_BATCH // (2 * elements * trials), 1, saves[-1] // 2 + 1)
+    )  # even: noise comes in pairs
     step_size = jnp.asarray(dt, dtype)
     parameters = {name: jnp.asarray(value, dtype) for name, value in parameters.items()}  # moved once, not per call
     draw = partial(normals, seed, steps=length, elements=elements, trials=trials, dtype=dtype, bound=bound)
@@ -184,7 +186,7 @@ def _first_failure(
     """Run the failed stretch again, keeping every state, to name where it began."""
     while True:
         first = now - now % length
-        rows = draw(first)[now - first :, :, None, :]
+        rows = draw(first)[now - first :]
         path = follow(step, state, rows, parameters=parameters, dt=dt, first_step=now)
         broken = ~np.all(
             [np.isfinite(value).all(axis=tuple(range(1, value.ndim - 2))) for value in map(np.asarray, path.values())],

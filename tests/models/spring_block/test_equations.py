@@ -1,5 +1,7 @@
 """The three dynamics against exact solutions of their linear cases, and friction block by block."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -131,26 +133,21 @@ def test_inertia_without_friction_and_damping_keeps_its_energy():
     assert abs(total / total[0, 0] - 1).max() < 2e-3  # a symplectic step: the error stays of order dt
 
 
-@given(st.floats(0.05, 0.3), st.floats(0.05, 0.3), st.floats(0.01, 0.1))
-def test_damped_inertia_and_overdamped_chain_settle_together(right, left, noise):
-    # both obey the same odd symmetry, so that the mirror image of the chain is the chain of the mirror image
-    chain = SpringBlock(blocks=3, friction_right=right, friction_left=left, noise=noise)
-    mirror = SpringBlock(blocks=3, friction_right=left, friction_left=right, noise=noise, target=-1.0)
-    for dynamics, step in STEPS.items():
-        random = np.random.default_rng(0)
-        rows = jnp.asarray(random.normal(size=(20, 3, 1, 16)), jnp.float32)
-        ends = []
-        for sign, model in ((1, chain), (-1, mirror)):
-            parameters = {
-                name: float(getattr(model, name))
-                for name in ("stiffness", "friction_right", "friction_left", "noise", "target")
-            }
-            parameters |= {"damping": 1.0, "noise_decay": 0.0}
-            state = {"position": jnp.zeros((3, 1, 16))} | (
-                {} if dynamics == "overdamped" else {"velocity": jnp.zeros((3, 1, 16))}
-            )
-            ends.append(sign * follow(step, state, sign * rows, parameters=parameters, dt=0.1)["position"][-1])
-        np.testing.assert_allclose(ends[0], ends[1], atol=1e-6)
+@partial(jax.jit, static_argnames="dynamics")
+def _end(dynamics, parameters, rows):
+    state = {name: jnp.zeros(rows.shape[1:]) for name in ("position", "velocity")[: 1 + (dynamics != "overdamped")]}
+    return follow(STEPS[dynamics], state, rows, parameters=parameters, dt=0.1)["position"][-1]
+
+
+@pytest.mark.parametrize("dynamics", STEPS)
+@given(st.floats(0.0, 0.3), st.floats(0.0, 0.3), st.floats(0.0, 0.1), st.floats(0.0, 2.0), st.integers(0, 100))
+def test_mirrored_chain_moves_like_the_mirror_image(dynamics, right, left, noise, target, seed):
+    """The symmetry behind (7): swap the frictions, flip target and noise, and every position flips."""
+    rows = jnp.asarray(np.random.default_rng(seed).normal(size=(40, 3, 1, 4)), jnp.float32)
+    common = {"stiffness": 1.0, "noise": noise, "damping": 1.0, "noise_decay": 0.0}
+    image = _end(dynamics, common | {"friction_right": right, "friction_left": left, "target": target}, rows)
+    mirror = _end(dynamics, common | {"friction_right": left, "friction_left": right, "target": -target}, -rows)
+    np.testing.assert_allclose(image, -mirror, atol=1e-6)
 
 
 def test_gradients_run_through_the_dynamics():

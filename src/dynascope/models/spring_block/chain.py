@@ -409,10 +409,10 @@ class SpringBlock(eqx.Module):
 
         >>> chain = SpringBlock(friction_right=0.1, friction_left=0.2, noise=[0.01, 1e6])
         >>> chain.effective_friction(0.1).round(3).tolist()
-        [0.027, -0.05]
+        [0.021, -0.05]
         """
         curvature = as_float("curvature", curvature)
-        force = self._over(self.stiffness, curvature.ndim) * curvature
+        force = np.asarray(self._over(self.stiffness, curvature.ndim) * curvature)
         friction = closed_form.effective_friction(force, *self._fields(dt, curvature.ndim), _bound(truncate))
         return np.asarray(-friction if published else friction)
 

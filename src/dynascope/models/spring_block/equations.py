@@ -28,9 +28,11 @@ def second_difference(position: Any, target: Any) -> Any:
     [0.5, 0.0]
     """
     edge = jnp.zeros_like(position[:1])
-    right = jnp.concatenate([position[1:], edge + target])
+    right = jnp.concatenate([position[1:], edge])
     left = jnp.concatenate([edge, position[:-1]])
-    return right - 2 * position + left
+    # the target is added by a mask: padding with it would keep the compiler from vectorising (twice the time)
+    last = jnp.arange(len(position)).reshape(-1, *(1,) * (position.ndim - 1)) == len(position) - 1
+    return right - 2 * position + left + last * target
 
 
 def _noise_level(time: Any, p: Mapping[str, Any]) -> Any:
@@ -49,14 +51,17 @@ def _slide(velocity: Any, force: Any, p: Mapping[str, Any], dt: Any) -> Any:
     """Velocity after one step under a force and stick-slip friction (S3).
 
     A resting block stays until the force exceeds the static friction; a moving block feels the sliding
-    friction against its motion; a block that would reverse within the step stops, and static friction
-    decides in the next one.
+    friction against its motion. A block whose velocity would change sign within the step stops on the way, and
+    static friction decides whether the force carries it on for the rest of the step: friction alone never
+    reverses a block, and without friction the step is the plain one.
     """
     right, left = p["friction_right"], p["friction_left"]
-    driven = dead_zone(force, right, left)  # what moves a block at rest
+    driven = dead_zone(force, right, left)  # acceleration of a block at rest
     sliding = force + jnp.where(velocity > 0, -right, left)
-    after = velocity + dt * jnp.where(velocity == 0, driven, sliding)
-    return jnp.where(velocity * after < 0, 0, after)
+    after = velocity + dt * sliding
+    reverses = velocity * after < 0
+    stopped_for = dt + velocity / jnp.where(reverses, sliding, 1)  # what is left of the step at the stop
+    return jnp.where(velocity == 0, dt * driven, jnp.where(reverses, stopped_for * driven, after))
 
 
 def inertial_step(state: State, noise: Any, time: Any, p: Mapping[str, Any], dt: Any) -> State:
