@@ -53,7 +53,9 @@ def axis_label(array: xr.DataArray) -> str:
     return f"{text} ({array.attrs['units']})" if "units" in array.attrs else text
 
 
-def plot_load_curves(run: xr.Dataset, axes: Axes, *, along: str | None = None, label: str = "") -> Axes:
+def plot_load_curves(
+    run: xr.Dataset, axes: Axes, *, along: str | None = None, label: str = "", colours: Sequence[str] = PALETTE
+) -> Axes:
     """Draw the mean load curve at the last saved time, one for each value along a grid dimension.
 
     Bars are three standard errors over trials.
@@ -73,7 +75,7 @@ def plot_load_curves(run: xr.Dataset, axes: Axes, *, along: str | None = None, l
         name = label if along is None else f"{along.replace('_', ' ')} {value:g}"
         axes.errorbar(
             mean["layer"], mean.isel(chosen), error.isel(chosen),
-            marker="o", markersize=4, color=PALETTE[index % len(PALETTE)], label=name or None,
+            marker="o", markersize=4, color=colours[index % len(colours)], label=name or None,
         )  # fmt: skip
     axes.set_xlabel("layer")
     axes.set_ylabel(axis_label(run["load"]))
@@ -109,7 +111,7 @@ def plot_trajectories(run: xr.Dataset, axes: Axes, *, trial: int = 0) -> Axes:
     )
     axes.set_xlabel(axis_label(run["time"]))
     axes.set_ylabel(axis_label(run["load"]))
-    axes.legend(frameon=False, fontsize="small")
+    axes.legend(framealpha=0.8, edgecolor="none", fontsize="small")
     return axes
 
 

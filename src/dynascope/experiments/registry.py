@@ -19,6 +19,7 @@ SCALES = ("smoke", "laptop", "paper")
 EXPERIMENTS = {
     "spring_block/equilibrium": "spring_block.equilibrium:EXPERIMENT",
     "spring_block/stationary_curvature": "spring_block.stationary_curvature:EXPERIMENT",
+    "spring_block/relaxation": "spring_block.relaxation:EXPERIMENT",
     "spring_block/mean_path": "spring_block.mean_path:EXPERIMENT",
     "spring_block/effective_friction": "spring_block.effective_friction:EXPERIMENT",
     "spring_block/phase_diagram": "spring_block.phase_diagrams:OVERDAMPED",

@@ -45,6 +45,7 @@ NOISELESS = Claim(
     "mu-eff-noiseless", "spring-block, below (7)", "without noise μ_eff = μ→ at the curvature μ→/k of (6)"
 )
 FALLING = Claim("mu-eff-falling", "spring-block, below (7)", "dμ_eff/dε ≤ 0 for Δd between (μ→ − μ←)/(2k) and μ→/k")
+_LOUD = 200.0  # noise force at which the limit is drawn
 _STRONG = 1e4  # noise force in units of the friction; what is left of the limit is of order friction²/force
 
 
@@ -61,7 +62,7 @@ def run(config: Config) -> xr.Dataset:
     closed = effective_friction(force, right, left, strength, np.inf)
     limit = effective_friction(force, right, left, np.array(_STRONG), np.inf)
     printed = np.transpose(
-        [_drawn(random, config.draws, m, r, a, 20.0) for m, r, a in zip(force, right, left, strict=True)]
+        [_drawn(random, config.draws, m, r, a, _LOUD) for m, r, a in zip(force, right, left, strict=True)]
     )
     record = xr.Dataset(
         {
@@ -113,7 +114,7 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
     settled = ((record["friction_right"] - record["friction_left"]) / 2).values
     apart = np.abs(settled) > 0.1  # where the two signs can be told apart
     error = record["printed_error"].values[apart]
-    finite = 1.0 / 20.0  # friction²/force: how far the drawn noise is from infinitely strong
+    finite = 1.0 / _LOUD  # friction²/force: how far the drawn noise is from infinitely strong
     return (
         VALUE.equals(
             record["drawn"].values, record["closed"].values, 3 * record["drawn_error"].values, note="random cases"

@@ -86,8 +86,7 @@ def plot(record: xr.Dataset) -> Figure:
     figure, axes = new_figure(columns=4, width=3.6)
     for index, panel in enumerate(PANELS):
         run_of_panel = record.isel(panel=index)
-        plot_load_curves(run_of_panel, axes[0, 0], label=f"({panel})")
-        axes[0, 0].containers[-1].lines[0].set_color(PALETTE[index])
+        plot_load_curves(run_of_panel, axes[0, 0], label=f"({panel})", colours=PALETTE[index:])
         plot_trajectories(run_of_panel, axes[0, index + 1])
         axes[0, index + 1].set_title(
             f"({panel}) μ→ {float(run_of_panel['friction_right']):g}, μ← {float(run_of_panel['friction_left']):g}, "
@@ -95,7 +94,6 @@ def plot(record: xr.Dataset) -> Figure:
             fontsize="small",
         )
     axes[0, 0].set_title("(a) at the end", fontsize="small")
-    axes[0, 0].legend(frameon=False, fontsize="small")
     return figure
 
 
