@@ -53,6 +53,19 @@ def test_show_describes_and_draws(run, tmp_path):
     assert json.loads(out)["variables"]["load"]["dimensions"] == {"trial": 2, "time": 3, "layer": 8}
 
 
+def test_json_holds_no_nan(run):
+    _, out, _ = run("simulate", "spring-block", *QUICK, "--stop-tolerance", "1e-12", "--json")
+    assert "NaN" not in out
+    assert json.loads(out)["variables"]["stop_time"]["mean"] is None
+
+
+def test_show_draws_a_record_with_text_labels(run, tmp_path):
+    run("reproduce", "spring_block/trajectories", "--scale", "smoke")
+    status, out, _ = run("show", "results/spring_block/trajectories/smoke/record.nc", "--out", "a.png")
+    assert status == 0, out
+    assert (tmp_path / "a.png").exists()
+
+
 def test_reproduce_lists_and_runs(run, tmp_path):
     _, out, _ = run("reproduce", "--list")
     assert "spring_block/phase_diagram" in out
@@ -101,7 +114,12 @@ def test_version(run):
         (["simulate", "spring-block", "--noise", "-1"], "noise must be at least 0"),
         (["simulate", "spring-block", "--noise", "a:b"], "first:last:count"),
         (["simulate", "spring-block", "--dt", "5"], "dt must be at most"),
-        (["simulate", "spring-block", *QUICK, "--out", "a.pdf"], r".png or .svg"),
+        (["simulate", "spring-block", *QUICK, "--out", "a.pdf"], "out must end in .png, .svg or .html"),
+        (["simulate", "spring-block", *QUICK, "--out", "/proc/no/a.nc"], "cannot be written"),
+        (["simulate", "spring-block", "--save-points", "inf"], "save_points must be finite"),
+        (["simulate", "spring-block", "--noise", "0:1:1000000000"], "noise must be a number"),
+        (["verify", "--out", "/proc/no/claims.json"], "cannot be written"),
+        (["reproduce", "spring_block/phase_diagram", "--out", "/proc/no"], "cannot be written"),
         (["simulate", "spring-block", "--nois", "1"], "No such option"),
         (["show", "missing.nc"], "there is no file 'missing.nc'"),
         (["verify", "nothing"], "family must be one of"),

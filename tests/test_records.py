@@ -128,6 +128,34 @@ def test_only_datasets_with_plain_types_are_saved(tmp_path):
         save(xr.Dataset({"a": ("x", np.array([object()]))}), tmp_path / "a.nc")
 
 
+def test_text_labels_round_trip_whatever_their_width(tmp_path):
+    panel = xr.DataArray([0.1, 0.2], dims="panel", coords={"panel": ["left", "right"]})
+    run = SpringBlock(noise=panel).simulate(duration=1.0, trials=2, save_points=2)
+    for part in (run, run.sel(panel="left"), run.isel(panel=[0])):
+        assert load(save(part, tmp_path / "part.nc")).equals(part)
+
+
+@pytest.mark.parametrize("value", [[1, 2], 1.5, None, True, {"a": 1}])
+def test_attributes_must_be_text(run, tmp_path, value):
+    with pytest.raises(ValueError, match="attribute 'levels' of the dataset must be text"):
+        save(run.assign_attrs(levels=value), tmp_path / "a.nc")
+
+
+def test_names_of_netcdf_are_refused(run, tmp_path):
+    run["energy"].attrs["_FillValue"] = "0"
+    with pytest.raises(ValueError, match="attribute '_FillValue' of variable 'energy'"):
+        save(run, tmp_path / "a.nc")
+
+
+def test_files_follow_the_umask(run, tmp_path):
+    before = os.umask(0o077)
+    try:
+        path = save(run, tmp_path / "private.nc")
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 def test_attribute_that_is_not_there():
     with pytest.raises(ValueError, match="no attribute 'seed'"):
         attribute(xr.Dataset(), "seed")

@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
+import jax
 import numpy as np
 import typer
 import xarray as xr
@@ -18,7 +19,7 @@ from rich.table import Table
 from dynascope import __version__
 from dynascope.models.parameters import ParameterValue, grid
 from dynascope.models.spring_block import SpringBlock
-from dynascope.records import attribute, digest, load, save
+from dynascope.records import attribute, check_writable, digest, load, save, write_whole
 
 FAMILIES = {"spring-block": SpringBlock}
 _COLOURS = {"reproduced": "green", "erratum": "yellow", "not reproduced": "bold red", "not run": "dim"}
@@ -39,8 +40,15 @@ def main() -> None:
     try:
         app()
     except (ValueError, FloatingPointError, OSError) as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {_escape(str(error))}", soft_wrap=True, highlight=False)
-        sys.exit(2)
+        _complain(str(error))
+    except (MemoryError, jax.errors.JaxRuntimeError) as error:
+        _complain(f"the run does not fit into memory; ask for fewer trials, grid points or saved times ({error})")
+
+
+def _complain(sentence: str) -> None:
+    line = " ".join(sentence.split())
+    Console(stderr=True).print(f"[bold red]error:[/] {_escape(line)}", soft_wrap=True, highlight=False)
+    sys.exit(2)
 
 
 def _escape(text: str) -> str:
@@ -48,7 +56,16 @@ def _escape(text: str) -> str:
 
 
 def _print_json(content: Any) -> None:
-    print(json.dumps(content, indent=2, ensure_ascii=False))
+    from dynascope.report import to_json  # noqa: PLC0415 (imports matplotlib)
+
+    print(to_json(content))
+
+
+def _say(line: str) -> None:
+    """What is going on, for a person at a terminal."""
+    console = Console(stderr=True)
+    if console.is_terminal:
+        console.print(line, style="dim", highlight=False)
 
 
 @app.callback(invoke_without_command=True)
@@ -74,18 +91,18 @@ def verify(
     from dynascope.report import claims_json, write_text  # noqa: PLC0415 (imports matplotlib)
     from dynascope.report import verify as run_claims  # noqa: PLC0415
 
-    claims: list[Any] = []
-    console = Console(stderr=True)
-    with console.status("verifying …") as status:
-        for name, judged in run_claims(family and family.replace("-", "_"), scale, figures=figures):
-            status.update(f"verified {name} …")
-            claims += judged
     if out is not None:
-        write_text(out, claims_json(claims))
+        check_writable(out)
+    claims: list[Any] = []
+    for name, judged in run_claims(family and family.replace("-", "_"), scale, figures=figures):
+        _say(f"{name}: {', '.join(sorted({claim.verdict for claim in judged}))}")
+        claims += judged
     if as_json:
         print(claims_json(claims))
     else:
         _print_claims(claims)
+    if out is not None:
+        write_text(out, claims_json(claims))
     _exit_by_verdict(claims)
 
 
@@ -131,8 +148,8 @@ def reproduce(
         return
     if name is None:
         raise ValueError("name must be given; `dynascope reproduce --list` shows what there is")
-    with Console(stderr=True).status(f"running {name} at scale {scale} …"):
-        result = run_experiment(name, scale, out)
+    _say(f"running {name} at scale {scale} …")
+    result = run_experiment(name, scale, out)
     files = {key: str(path) for key, path in result.files.items()}
     if as_json:
         _print_json(
@@ -157,6 +174,8 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Say what a record holds and where it comes from."""
+    if out is not None:
+        _check_picture(out)
     record = load(file)
     content = _describe(record)
     if out is not None:
@@ -174,7 +193,7 @@ def show(
     table = Table("variable", "dimensions", "least", "mean", "greatest", box=None, pad_edge=False)
     for name, entry in content["variables"].items():
         dims = ", ".join(f"{dim} {size}" for dim, size in entry["dimensions"].items())
-        table.add_row(name, dims, *(f"{entry[k]:.4g}" for k in ("least", "mean", "greatest")))
+        table.add_row(name, dims, *(f"{entry[k]:.4g}" if k in entry else "" for k in ("least", "mean", "greatest")))
     console.print(table)
 
 
@@ -183,15 +202,22 @@ def _describe(record: xr.Dataset) -> dict[str, Any]:
         "digest": digest(record),
         "provenance": {str(name): attribute(record, str(name)) for name in record.attrs},
         "variables": {
-            str(name): {
-                "dimensions": {str(dim): size for dim, size in array.sizes.items()},
-                "least": float(array.min()),
-                "mean": float(array.mean()),
-                "greatest": float(array.max()),
-            }
+            str(name): {"dimensions": {str(dim): size for dim, size in array.sizes.items()}} | _range(array)
             for name, array in record.data_vars.items()
         },
     }
+
+
+def _range(array: xr.DataArray) -> dict[str, float]:
+    if array.dtype.kind not in "biuf" or array.size == 0:
+        return {}
+    return {"least": float(array.min()), "mean": float(array.mean()), "greatest": float(array.max())}
+
+
+def _check_picture(path: Path) -> None:
+    if path.suffix not in (".png", ".svg", ".html"):
+        raise ValueError(f"out must end in .png, .svg or .html for a picture, got {path.name!r}")
+    check_writable(path)
 
 
 def _draw(record: xr.Dataset, out: Path) -> None:
@@ -212,9 +238,7 @@ def cite(
     """Print BibTeX entries for dynascope and for the papers behind its models."""
     text = resources.files("dynascope").joinpath("references.bib").read_text(encoding="utf-8")
     if out is not None:
-        from dynascope.report import write_text  # noqa: PLC0415 (imports matplotlib)
-
-        write_text(out, text)
+        write_whole(out, lambda place: place.write_text(text, encoding="utf-8"))
     if as_json:
         entries = re.split(r"\n(?=@)", text.strip())
         _print_json({re.match(r"@\w+\{([^,]+),", entry)[1]: entry.strip() for entry in entries})  # type: ignore[index]
@@ -231,6 +255,8 @@ def parse_numbers(name: str, text: str) -> float | np.ndarray:
     try:
         if ":" in text:
             first, last, count = text.split(":")
+            if not 1 <= int(count) <= 10_000:
+                raise ValueError("a range has from 1 to 10,000 values")
             return np.linspace(float(first), float(last), int(count))
         values = [float(part) for part in text.split(",")]
     except ValueError as error:
@@ -249,6 +275,8 @@ def simulate_command(family: str, model: type[SpringBlock]) -> Callable[..., Non
 
     def command(**given: Any) -> None:
         out, as_json = given.pop("out"), given.pop("as_json")
+        if out is not None:
+            check_writable(out) if out.suffix == ".nc" else _check_picture(out)
         values = {name: _value(name, given[name], makes[name]) for name in makes}
         varied = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
         chains = model(**{**values, **grid(**varied)})
@@ -286,8 +314,9 @@ def _takes_numbers(parameter: inspect.Parameter) -> bool:
 def _value(name: str, given: Any, parameter: inspect.Parameter) -> Any:
     if not _takes_numbers(parameter) or given is None:
         return given
-    value = parse_numbers(name, given)
-    return int(value) if isinstance(parameter.default, int) and not np.ndim(value) and value == int(value) else value
+    if isinstance(parameter.default, int) and given.strip().isdigit():
+        return int(given)
+    return parse_numbers(name, given)
 
 
 def _flag(name: str, parameter: inspect.Parameter, text: str) -> inspect.Parameter:

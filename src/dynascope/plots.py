@@ -58,25 +58,34 @@ def plot_load_curves(
 ) -> Axes:
     """Draw the mean load curve at the last saved time, one for each value along a grid dimension.
 
-    Bars are three standard errors over trials.
+    Bars are three standard errors over trials; a single trial has none.
 
     >>> from dynascope import SpringBlock
     >>> run = SpringBlock(noise=[0.0, 0.01]).simulate(duration=5.0, trials=8)
     >>> plot_load_curves(run, new_figure()[1][0, 0], along="noise").get_xlabel()
     'layer'
     """
+    _require(run, "load", ("trial", "time", "layer"), at_most=0 if along is None else 1)
+    if along is not None and along not in run.coords and along not in run.dims:
+        raise ValueError(f"along must be a dimension or a parameter of the record, got {along!r}")
     last = run["load"].isel(time=-1)
     if along is not None and along not in last.dims:
         last = last.swap_dims({last[along].dims[0]: along})  # a parameter that varies along grid_0
     mean = last.mean("trial")
-    error = 3 * last.std("trial") / np.sqrt(last.sizes["trial"])
+    trials = last.sizes["trial"]
+    error: Any = 3 * last.std("trial", ddof=1) / np.sqrt(trials) if trials > 1 else None
     for index, value in enumerate([None] if along is None else last[along].values):
         chosen = {} if along is None else {along: index}
-        name = label if along is None else f"{along.replace('_', ' ')} {value:g}"
+        name = label if along is None else f"{along.replace('_', ' ')} {_short(value)}"
         axes.errorbar(
-            mean["layer"], mean.isel(chosen), error.isel(chosen),
-            marker="o", markersize=4, color=colours[index % len(colours)], label=name or None,
-        )  # fmt: skip
+            mean["layer"],
+            mean.isel(chosen),
+            error if error is None else error.isel(chosen),
+            marker="o",
+            markersize=4,
+            color=colours[index % len(colours)],
+            label=name or None,
+        )
     axes.set_xlabel("layer")
     axes.set_ylabel(axis_label(run["load"]))
     if axes.get_legend_handles_labels()[1]:
@@ -92,15 +101,19 @@ def plot_trajectories(run: xr.Dataset, axes: Axes, *, trial: int = 0) -> Axes:
     >>> plot_trajectories(run, new_figure()[1][0, 0]).get_xlabel()
     'time (model time)'
     """
+    _require(run, "load", ("trial", "time", "layer"), at_most=0)
     chosen = run.isel(trial=trial)
     layers = chosen.sizes["layer"]
     shades = _cividis(np.linspace(0.05, 0.85, layers))
     for layer in range(layers):
         ends = layer in (0, layers - 1)
         axes.plot(
-            chosen["time"], chosen["load"].isel(layer=layer),
-            color=shades[layer], linewidth=1.2, label=f"layer {layer}" if ends else None,
-        )  # fmt: skip
+            chosen["time"],
+            chosen["load"].isel(layer=layer),
+            color=shades[layer],
+            linewidth=1.2,
+            label=f"layer {layer}" if ends else None,
+        )
     axes.plot(
         chosen["time"],
         chosen["force"],
@@ -111,7 +124,7 @@ def plot_trajectories(run: xr.Dataset, axes: Axes, *, trial: int = 0) -> Axes:
     )
     axes.set_xlabel(axis_label(run["time"]))
     axes.set_ylabel(axis_label(run["load"]))
-    axes.legend(framealpha=0.8, edgecolor="none", fontsize="small")
+    axes.legend(frameon=False, fontsize="small", ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     return axes
 
 
@@ -126,34 +139,55 @@ def plot_phase_diagram(
 ) -> Axes:
     """Draw one load curve in each cell of a grid, over a shade of the mean energy.
 
-    Noise grows to the left and friction upwards, as in the figures of the source; each cell holds the mean
-    load curve at the last time, from layer 0 at its left edge to the last layer at its right edge.
+    Noise grows to the left, as in the figures of the source, everything else to the right and upwards; each cell
+    holds the mean load curve at the last time, from layer 0 at its left edge to the last layer at its right edge.
 
     >>> from dynascope import SpringBlock, grid
     >>> chains = SpringBlock(**grid(friction_right=[0.0, 0.1], noise=[0.0, 0.01]))
     >>> plot_phase_diagram(chains.simulate(duration=5.0, trials=4), new_figure()[1][0, 0]).get_xlabel()
     'noise ε (force·√time)'
     """
-    last = run.isel(time=-1).mean("trial").transpose(y, x, ...)
+    _require(run, "load", ("trial", "time", "layer", x, y), at_most=2)
+    last = run[["load", shade]].isel(time=-1).mean("trial").transpose(y, x, ...)
+    if x == "noise":
+        last = last.isel({x: slice(None, None, -1)})
     colour, load = last[shade], last["load"]
-    picture = axes.imshow(colour.values[:, ::-1], origin="lower", cmap="cividis", aspect="auto", alpha=0.85)
+    picture = axes.imshow(colour.values, origin="lower", cmap="cividis", aspect="auto", alpha=0.85)
     axes.figure.colorbar(picture, ax=axes, label=axis_label(run[shade]))
     across = np.linspace(-0.38, 0.38, load.sizes["layer"])
-    low, high = float(load.min()), float(load.max())
+    low = float(load.min())
+    height = float(load.max()) - low or 1.0
     for row in range(load.sizes[y]):
         for column in range(load.sizes[x]):
-            heights = (load.isel({y: row, x: load.sizes[x] - 1 - column}).values - low) / (high - low) * 0.76 - 0.38
+            heights = (load.isel({y: row, x: column}).values - low) / height * 0.76 - 0.38
             axes.plot(column + across, row + heights, color="white", linewidth=3.2)
             axes.plot(column + across, row + heights, color="#C1272D", linewidth=1.6, marker=".", markersize=3)
-    _label_cells(axes.set_xticks, last[x].values[::-1])
+    _label_cells(axes.set_xticks, last[x].values)
     _label_cells(axes.set_yticks, last[y].values)
     axes.set_xlabel(axis_label(last[x]))
     axes.set_ylabel(axis_label(last[y]))
     return axes
 
 
-def _label_cells(set_ticks: Any, values: Sequence[float] | np.ndarray) -> None:
-    set_ticks(range(len(values)), [f"{value:.3g}" for value in values])
+def _label_cells(set_ticks: Any, values: Sequence[Any] | np.ndarray) -> None:
+    set_ticks(range(len(values)), [_short(value) for value in values])
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float | np.floating) else str(value)
+
+
+def _require(run: xr.Dataset, name: str, dims: Sequence[str], *, at_most: int) -> None:
+    """Refuse a record that lacks what a picture needs, or has more grid dimensions than it can show."""
+    if name not in run or not set(dims) <= set(run[name].dims):
+        raise ValueError(
+            f"the record must hold {name!r} over {', '.join(dims)} for this picture, it holds {dict(run.sizes)}"
+        )
+    extra = [dim for dim in run[name].dims if dim not in ("trial", "time", "layer")]
+    if len(extra) > at_most:
+        raise ValueError(
+            f"this picture shows at most {at_most} grid dimensions, the record has {extra}; choose with .isel(…)"
+        )
 
 
 def plot_run(run: xr.Dataset) -> Figure:
@@ -163,18 +197,13 @@ def plot_run(run: xr.Dataset) -> Figure:
     >>> len(plot_run(SpringBlock().simulate(duration=5.0, trials=2)).axes)
     2
     """
-    if "load" not in run or "layer" not in run.dims:
-        raise ValueError("there is no picture for this record: it holds no load curves")
-    varied = [str(dim) for dim in run["energy"].dims if dim not in ("trial", "time")]
+    _require(run, "load", ("trial", "time", "layer"), at_most=2)
+    varied = [str(dim) for dim in run["load"].dims if dim not in ("trial", "time", "layer")]
     if len(varied) == 2:
         y, x = ("friction_right", "noise") if set(varied) == {"friction_right", "noise"} else varied
         figure, axes = new_figure(width=9.0, height=6.0)
         plot_phase_diagram(run, axes[0, 0], x=x, y=y)
         return figure
-    if len(varied) > 2:
-        raise ValueError(
-            f"a picture needs at most two grid dimensions, this record has {varied}; choose with .isel(...)"
-        )
     parameters = [str(name) for name, values in run.coords.items() if varied and values.dims == (varied[0],)]
     figure, axes = new_figure(columns=1 if varied else 2)
     plot_load_curves(run, axes[0, 0], along=(parameters or varied)[0] if varied else None)

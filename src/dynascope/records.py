@@ -10,7 +10,8 @@ import json
 import os
 import platform
 import subprocess
-import tempfile
+import uuid
+import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ import xarray as xr
 
 FORMAT = 1
 _FORMAT_KEY, _DIGEST_KEY = "dynascope_record", "dynascope_digest"  # in the file only
+_NETCDF_NAMES = ("_FillValue", "scale_factor", "add_offset", "coordinates", "dtype", "missing_value")
 _VOLATILE = ("wall_time", "date", "host", "commit", "versions", "device")
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
@@ -94,7 +96,10 @@ def attribute(dataset: xr.Dataset, name: str) -> Any:
     """
     if name not in dataset.attrs:
         raise ValueError(f"this dataset has no attribute {name!r}; is it a record made by dynascope?")
-    return json.loads(dataset.attrs[name])
+    try:
+        return json.loads(dataset.attrs[name])
+    except (TypeError, ValueError):
+        return dataset.attrs[name]  # an attribute of the user's own
 
 
 def digest(dataset: xr.Dataset) -> str:
@@ -106,23 +111,41 @@ def digest(dataset: xr.Dataset) -> str:
     sha = hashlib.sha256()
     for name in sorted(map(str, dataset.variables)):
         variable = dataset.variables[name]
-        values = variable.to_numpy()
-        if values.dtype.kind not in "biufcUS":
-            raise ValueError(
-                f"variable {name!r} has the type {values.dtype}, which a record cannot hold; use numbers or text"
-            )
         header = {
             "name": name,
             "dims": list(map(str, variable.dims)),
-            "shape": list(values.shape),
-            "type": values.dtype.newbyteorder("<").str,
+            "shape": list(variable.shape),
             "attrs": {str(k): str(v) for k, v in sorted(variable.attrs.items())},
         }
         sha.update(json.dumps(header).encode())
-        sha.update(np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<"), copy=False).tobytes())
+        sha.update(_content(name, variable.to_numpy()))
     kept = {str(k): str(v) for k, v in sorted(dataset.attrs.items()) if k not in _VOLATILE}
     sha.update(json.dumps(kept).encode())
     return sha.hexdigest()
+
+
+def _content(name: str, values: np.ndarray) -> bytes:
+    """Bytes of an array; text without its width, which storage does not keep."""
+    if values.dtype.kind in "biuf":
+        little = values.dtype.newbyteorder("<")
+        return little.str.encode() + np.ascontiguousarray(values).astype(little, copy=False).tobytes()
+    if all(isinstance(value, str) for value in values.ravel()):
+        return json.dumps([str(value) for value in values.ravel()]).encode()
+    raise ValueError(
+        f"variable {name!r} has the type {values.dtype}, which a record cannot hold; use real numbers or text"
+    )
+
+
+def _check_attributes(dataset: xr.Dataset) -> None:
+    """Refuse what netCDF would change or take for its own."""
+    holders = {"the dataset": dataset.attrs} | {f"variable {n!r}": v.attrs for n, v in dataset.variables.items()}
+    for holder, attributes in holders.items():
+        for key, value in attributes.items():
+            if not isinstance(value, str) or key in _NETCDF_NAMES:
+                raise ValueError(
+                    f"attribute {key!r} of {holder} must be text under a name that netCDF does not use, got {value!r}; "
+                    "write other things as JSON"
+                )
 
 
 def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> Path:
@@ -139,6 +162,7 @@ def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> Path:
     """
     if not isinstance(dataset, xr.Dataset):
         raise ValueError(f"dataset must be an xarray.Dataset, got {type(dataset).__name__}")
+    _check_attributes(dataset)
     stamped = dataset.assign_attrs({_FORMAT_KEY: FORMAT, _DIGEST_KEY: digest(dataset)})
     encoding = {str(name): {"_FillValue": None} for name in stamped.variables if stamped[name].dtype.kind == "f"}
 
@@ -157,14 +181,11 @@ def write_whole(path: Path, write: Any) -> Path:
     'hello'
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+    temporary = path.with_name(f".{path.stem}.{uuid.uuid4().hex}{path.suffix}")
     try:
         write(temporary)
         with temporary.open("rb") as stream:
             os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -174,6 +195,23 @@ def write_whole(path: Path, write: Any) -> Path:
     finally:
         os.close(folder)
     return path
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Make the folder of a file that is to be written, and refuse now what would fail after the work.
+
+    >>> check_writable("/proc/nowhere/run.nc")
+    Traceback (most recent call last):
+    ValueError: '/proc/nowhere/run.nc' cannot be written: its folder cannot be made or written to
+    """
+    folder = Path(path).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        writable = os.access(folder, os.W_OK) and not Path(path).is_dir()
+    except OSError:
+        writable = False
+    if not writable:
+        raise ValueError(f"{str(path)!r} cannot be written: its folder cannot be made or written to")
 
 
 def load(path: str | os.PathLike[str]) -> xr.Dataset:
@@ -192,7 +230,8 @@ def load(path: str | os.PathLike[str]) -> xr.Dataset:
         if stream.read(len(_HDF5_SIGNATURE)) != _HDF5_SIGNATURE:
             raise ValueError(f"{str(path)!r} is not a dynascope record: it is not a netCDF-4 file")
     try:
-        dataset = xr.load_dataset(path, engine="h5netcdf", decode_times=False)
+        with warnings.catch_warnings(action="ignore"):  # a foreign file is refused below, in our own words
+            dataset = xr.load_dataset(path, engine="h5netcdf", decode_times=False)
     except (OSError, RuntimeError, ValueError, KeyError) as error:
         raise ValueError(f"{str(path)!r} is damaged or cut short and cannot be read; run the job again") from error
     if _FORMAT_KEY not in dataset.attrs or _DIGEST_KEY not in dataset.attrs:

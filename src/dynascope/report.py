@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from dynascope.experiments.claims import Claim
 from dynascope.experiments.registry import find, names, output_folder
 from dynascope.plots import save_figure
-from dynascope.records import digest, save, write_whole
+from dynascope.records import check_writable, digest, save, write_whole
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ def reproduce(name: str, scale: str = "laptop", root: str | Path = "results") ->
     """
     experiment = find(name)
     folder = output_folder(Path(root), name, scale)
+    experiment.config(scale)  # bad names and places are refused before the work
+    check_writable(folder / "record.nc")
     record, claims = experiment.evaluate(scale)
     files = {"record": save(record, folder / "record.nc")}
     files["claims"] = write_text(folder / "claims.json", claims_json(claims))
@@ -83,18 +85,24 @@ def claims_json(claims: Sequence[Claim]) -> str:
     >>> claims_json([Claim("a", "paper (1)", "x is 1")])[:9]
     '[\n  {\n   '
     """
-    content = [
-        {
-            key: [_number(v) for v in value] if isinstance(value, tuple) else value
-            for key, value in claim.to_json().items()
-        }
-        for claim in claims
-    ]
-    return json.dumps(content, indent=2, ensure_ascii=False)
+    return to_json([claim.to_json() for claim in claims])
 
 
-def _number(value: float) -> float | None:
-    return value if np.isfinite(value) else None
+def to_json(content: Any) -> str:
+    r"""Write plain values as JSON; numbers that are not finite become null.
+
+    >>> to_json({"a": float("nan")})
+    '{\n  "a": null\n}'
+    """
+    return json.dumps(_finite(content), indent=2, ensure_ascii=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def write_text(path: Path, text: str) -> Path:
@@ -122,7 +130,7 @@ def summary(claim: Claim) -> str:
         ">": measured - expected - tolerance,
         "<": expected - tolerance - measured,
     }[claim.relation]
-    scale = np.where(tolerance == 0, 1.0, np.abs(tolerance))
+    scale = np.abs(tolerance) if np.all(tolerance) else 1.0
     worst = int(np.argmin(np.nan_to_num(margin / scale, nan=-np.inf)))
     text = f"{measured[worst]:.4g} {claim.relation} {expected[worst]:.4g}"
     slack = tolerance[worst] * {"=": 1, ">": 1, "<": -1}[claim.relation]

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 
+import equinox as eqx
 import pytest
 
 from dynascope import SpringBlock, load
@@ -38,15 +39,15 @@ def test_inequalities():
 
 
 def test_corrections():
-    assert CLAIM.corrects(1.0, 1.01, 0.1, published=2.0, note="n").verdict == "erratum"
-    assert CLAIM.corrects(1.0, 1.01, 0.1, published=1.05, note="n").verdict == "not reproduced"
-    assert CLAIM.corrects(1.5, 1.01, 0.1, published=2.0, note="n").verdict == "not reproduced"
+    assert CLAIM.corrects(1.0, 1.01, 0.1, published=2.0, standard_error=0.01, note="n").verdict == "erratum"
+    assert CLAIM.corrects(1.0, 1.01, 0.1, published=1.05, standard_error=0.001, note="n").verdict == "not reproduced"
+    assert CLAIM.corrects(1.5, 1.01, 0.1, published=2.0, standard_error=0.01, note="n").verdict == "not reproduced"
 
 
 def test_summary_shows_the_worst_case():
     assert summary(CLAIM) == "—"
     assert summary(CLAIM.exceeds([3.0, 1.0], 0.0, 0.5)) == "1 > 0 + 0.5 (worst of 2)"
-    assert "printed 2" in summary(CLAIM.corrects(1.0, 1.0, 0.1, published=2.0, note="n"))
+    assert "printed 2" in summary(CLAIM.corrects(1.0, 1.0, 0.1, published=2.0, standard_error=0.01, note="n"))
 
 
 def test_json_has_no_nan():
@@ -88,9 +89,41 @@ def test_experiment_holds_at_its_smallest_scale(name, tmp_path):
     assert "http" not in page.split("base64,")[0]  # nothing is loaded from elsewhere
 
 
-def test_a_wrong_formula_is_caught(monkeypatch):
-    """The claims can fail: an equilibrium that ignores sticking blocks is not reproduced."""
-    right = SpringBlock.equilibrium
-    monkeypatch.setattr(SpringBlock, "equilibrium", lambda self, **_: right(self, published=True))
-    _, claims = registry.find("spring_block/equilibrium").evaluate("smoke")
-    assert {claim.id: claim.verdict for claim in claims}["eq6-sticking"] == "not reproduced"
+def test_claims_need_cases():
+    with pytest.raises(ValueError, match="at least one case"):
+        CLAIM.equals([], [], [])
+
+
+WRONG = {
+    # a closed form spoilt in a way that its claims must notice: experiment, method, replacement, claims that must fail
+    "sticking": ("equilibrium", "equilibrium", lambda right, self, **_: right(self, published=True), {"eq6-sticking"}),
+    "path": ("mean_path", "mean_path", lambda right, self, *a, **k: 1.05 * right(self, *a, **k), {"mean-path"}),
+    "noisier": (
+        "mean_path",
+        "mean_path",
+        lambda right, self, *a, **k: right(eqx.tree_at(lambda c: c.noise, self, 1.2 * self.noise), *a, **k),
+        {"mean-path"},
+    ),
+    "curvature": (
+        "stationary_curvature",
+        "stationary_curvature",
+        lambda right, self, *a, **k: right(self, *a, **k) - 0.02,
+        {"eq7-overdamped", "eq7-inertial", "eq7-langevin", "eq7-bounded-falls"},
+    ),
+    "bound": (
+        "stationary_curvature",
+        "stationary_curvature",
+        lambda right, self, *a, **k: right(eqx.tree_at(lambda c: c.noise, self, 0.5 * self.noise), *a, **k),
+        {"eq7-bounded-holds"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_formula_is_caught(case, monkeypatch):
+    """The claims can fail, and fail for the right reason."""
+    experiment, method, spoil, expected = WRONG[case]
+    right = getattr(SpringBlock, method)
+    monkeypatch.setattr(SpringBlock, method, lambda self, *a, **k: spoil(right, self, *a, **k))
+    _, claims = registry.find(f"spring_block/{experiment}").evaluate("smoke")
+    assert expected <= {claim.id for claim in claims if claim.verdict == "not reproduced"}

@@ -66,6 +66,18 @@ def test_truncated_noise_follows_the_conditioned_law(bound):
     assert np.all(np.diff(np.abs(z.ravel())[order]) >= 0)
 
 
+def test_wide_bounds_leave_float32_noise_alone():
+    noise_in = jnp.array([-6.0, -5.3, -1.0, 0.0, 0.5, 4.0, 5.5, 6.5], jnp.float32)
+    np.testing.assert_allclose(noise.truncate_normal(noise_in, np.float32(50.0)), noise_in, atol=1e-4)
+
+
+def test_float32_draws_do_not_depend_on_where_they_begin():
+    whole = np.asarray(noise.normals(5, 0, steps=12, elements=2, trials=16, dtype="float32"))
+    for first in range(5):
+        part = np.asarray(noise.normals(5, first, steps=7, elements=2, trials=16, dtype=np.float32))
+        np.testing.assert_array_equal(part, whole[first : first + 7])
+
+
 def test_seeds_give_different_noise():
     draws = [
         np.asarray(noise.normals(s, 0, steps=4, elements=2, trials=16, dtype="float32"))

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope.models.parameters import broadcast, grid
+from dynascope.models.parameters import as_float, broadcast, flag, grid
 
 FREE = {"a": (), "b": ()}
 
@@ -41,7 +41,7 @@ def test_core_dimensions_do_not_broadcast():
     [
         ({"a": [1.0, 2.0], "b": [1.0, 2.0, 3.0]}, r"b does not broadcast against a: 3 and 2 values"),
         ({"a": [1.0, np.nan], "b": 0.0}, "a must be finite everywhere, got nan"),
-        ({"a": "much", "b": 0.0}, "a must be a number or an array of numbers, got 'much'"),
+        ({"a": "much", "b": 0.0}, "a must be a real number or an array of real numbers, got 'much'"),
         ({"a": [], "b": 0.0}, "a must hold at least one number"),
         ({"a": xr.DataArray([1.0, 2.0], dims="time"), "b": 0.0}, "'time' is taken by the result"),
         ({"a": xr.DataArray([1.0, 2.0], dims="b"), "b": [1.0, 2.0]}, "'b' is also the name of a dimension"),
@@ -62,3 +62,15 @@ def test_core_dimensions_must_be_there():
 def test_grid_wants_lists():
     with pytest.raises(ValueError, match="noise must be a list"):
         grid(noise=1.0)
+
+
+@pytest.mark.parametrize("value", ["1", None, True, 1j, [1.0, "x"], [[1.0], [1.0, 2.0]], object()])
+def test_only_real_numbers_are_numbers(value):
+    with pytest.raises(ValueError, match="noise must be a real number or an array of real numbers"):
+        as_float("noise", value)
+
+
+@pytest.mark.parametrize("value", ["no", 1, None, float("nan")])
+def test_only_true_and_false_are_flags(value):
+    with pytest.raises(ValueError, match="shared_noise must be True or False"):
+        flag("shared_noise", value)

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 Verdict = Literal["reproduced", "erratum", "not reproduced", "not run"]
 
@@ -86,7 +87,9 @@ class Claim:
     ) -> "Claim":
         """Judge a correction: an erratum if the corrected value agrees and the published one does not.
 
-        >>> Claim("a", "paper (1)", "x is 2").corrects(1.0, 1.0, 0.01, published=2.0, note="x is 1").verdict
+        >>> Claim("a", "paper (1)", "x is 2").corrects(
+        ...     1.0, 1.0, 0.01, published=2.0, standard_error=0.003, note="x is 1"
+        ... ).verdict
         'erratum'
         """
         judged = self.equals(measured, expected, tolerance, rival=published, standard_error=standard_error, note=note)
@@ -123,9 +126,24 @@ class Claim:
         return asdict(self)
 
 
+def three_errors(standard_error: Any) -> np.ndarray:
+    """Three standard errors, or what gives several cases together the same chance of a false alarm.
+
+    For one case this is 3; for n cases the quantile at 1/n of that chance (3.8 for 20), for every one of them.
+
+    >>> float(three_errors(1.0)), float(three_errors(np.ones(20))[0].round(2))
+    (3.0, 3.82)
+    """
+    error = np.asarray(standard_error, float)
+    quantile = 3.0 if error.size <= 1 else -ndtri(ndtr(-3.0) / error.size)
+    return np.asarray(quantile * error)
+
+
 def _same_length(*values: Any) -> tuple[np.ndarray, ...]:
     """Flatten to equally long lists; NaN never passes as agreement because comparisons with it are false."""
     arrays = np.broadcast_arrays(*(np.asarray(value, float) for value in values))
+    if arrays[0].size == 0:
+        raise ValueError("a claim needs at least one case to be judged")
     return tuple(np.atleast_1d(array).ravel() for array in arrays)
 
 

@@ -4,14 +4,11 @@ import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import xarray as xr
 
 from dynascope.experiments.claims import Claim
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SCALES = ("smoke", "laptop", "paper")
 
@@ -45,7 +42,7 @@ class Experiment:
     scales: Mapping[str, Any]
     run: Callable[[Any], xr.Dataset]
     check: Callable[[xr.Dataset], tuple[Claim, ...]]
-    plot: Callable[[xr.Dataset], "Figure"]
+    plot: Callable[[xr.Dataset], Any]
 
     def config(self, scale: str) -> Any:
         """Return the settings of a scale.

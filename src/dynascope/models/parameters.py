@@ -58,9 +58,12 @@ def as_float(name: str, value: Any) -> Float[np.ndarray, "..."]:
     ValueError: noise must be finite everywhere, got nan
     """
     try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be a number or an array of numbers, got {value!r}") from error
+        raw = np.asarray(value)
+        array = raw.astype(np.float64) if raw.dtype.kind in "iuf" else None
+    except (TypeError, ValueError):
+        array = None
+    if array is None:
+        raise ValueError(f"{name} must be a real number or an array of real numbers, got {value!r}")
     require(name, array, np.isfinite(array), "be finite everywhere")
     return array
 
@@ -104,6 +107,18 @@ def count(name: str, value: Any, *, at_least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
         raise ValueError(f"{name} must be a whole number of at least {at_least}, got {value!r}")
     return int(value)
+
+
+def flag(name: str, value: Any) -> bool:
+    """Accept True or False and nothing that merely looks like it.
+
+    >>> flag("shared_noise", "no")
+    Traceback (most recent call last):
+    ValueError: shared_noise must be True or False, got 'no'
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
 
 
 def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
@@ -169,6 +184,9 @@ def _label(name: str, value: Any, core: tuple[str, ...]) -> xr.DataArray:
         missing = [dim for dim in core if dim not in value.dims]
         if missing:
             raise ValueError(f"{name} must have the dimension {missing[0]!r}, got {value.dims}")
+        strange = [dim for dim in value.dims if not isinstance(dim, str)]
+        if strange:
+            raise ValueError(f"{name} must have dimensions that are named by text, got {strange[0]!r}")
         return value.astype(np.float64)
     leading = [f"axis_{k}" for k in range(array.ndim - len(core), 0, -1)]
     return xr.DataArray(array, dims=[*leading, *core])
@@ -213,7 +231,12 @@ def _coordinates(
     for array in labelled.values():
         for dim in array.dims:
             if dim in dims and dim in array.coords:
-                coordinates[str(dim)] = ((str(dim),), array.coords[dim].to_numpy())
+                labels = array.coords[dim].to_numpy()
+                known = coordinates.setdefault(str(dim), ((str(dim),), labels))[1]
+                if not np.array_equal(known, labels):
+                    raise ValueError(
+                        f"the labels along {dim!r} must be the same in all parameters, got {known} and {labels}"
+                    )
     for name, array in labelled.items():
         varied = tuple(str(dim) for dim in array.dims if dim in dims and array.sizes[dim] > 1)
         if name in dims and varied not in ((name,), ()):

@@ -46,28 +46,25 @@ def save_steps(duration: float, dt: float, save_points: Any) -> Int[np.ndarray, 
     >>> save_steps(1.0, 0.1, [0.2, 0.7])
     array([2, 7])
     """
+    total = round(duration / dt)
+    if total < 1 or abs(duration / dt - total) > 1e-6 * max(total, 1):
+        near = max(total, 1) * dt
+        raise ValueError(f"duration must be a whole number of steps of dt = {dt}, such as {near:.10g}, got {duration}")
+    if total >= 2**32:
+        raise ValueError(f"duration / dt must stay below 2**32 steps, got {total}")
     if isinstance(save_points, int | np.integer) and not isinstance(save_points, bool):
-        if save_points < 2:
-            raise ValueError(f"save_points must be at least 2 (start and end) or a list of times, got {save_points}")
-        times = np.linspace(0.0, duration, int(save_points))
-    else:
-        times = as_float("save_points", save_points)
-        if times.ndim != 1 or times.size == 0:
-            raise ValueError(f"save_points must be a whole number or a list of times, got shape {times.shape}")
-        require(
-            "save_points",
-            times,
-            (times >= 0) & (times <= duration),
-            f"lie between 0 and duration = {duration}",
-        )
+        if not 2 <= save_points <= total + 1:
+            raise ValueError(
+                f"save_points must be from 2 (start and end) to {total + 1} (every step), got {save_points}"
+            )
+        return np.rint(np.linspace(0, total, int(save_points))).astype(np.int64)
+    times = as_float("save_points", save_points)
+    if times.ndim != 1 or times.size == 0:
+        raise ValueError(f"save_points must be a whole number or a list of times, got {save_points!r}")
+    require("save_points", times, (times >= 0) & (times <= duration), f"lie between 0 and duration = {duration}")
     steps = np.rint(times / dt).astype(np.int64)
     if np.any(np.diff(steps) <= 0):
-        raise ValueError(
-            f"save_points must be increasing and at least one step of dt = {dt} apart, "
-            f"got {len(times)} points over {duration}; ask for fewer"
-        )
-    if steps[-1] >= 2**32:
-        raise ValueError(f"duration / dt must stay below 2**32 steps, got {steps[-1]}")
+        raise ValueError(f"save_points must increase by at least one step of dt = {dt}, got {save_points!r}")
     return steps
 
 

@@ -35,6 +35,25 @@ def test_time_zero_is_the_start():
     np.testing.assert_array_equal(SpringBlock().mean_path([0.0], start=start), start[None])
 
 
+def test_start_may_name_its_dimensions():
+    levels, places = np.linspace(0.0, 0.6, 7), np.linspace(0.1, 0.7, 7)
+    given = xr.DataArray(np.outer(places, 1 + levels), dims=("block", "noise"))
+    run = SpringBlock(**grid(noise=levels)).simulate(start=given, **QUICK)
+    np.testing.assert_array_equal(run["position"].isel(time=0, trial=0), given.transpose("noise", "block"))
+    with pytest.raises(ValueError, match="start must have dimensions among"):
+        SpringBlock().simulate(start=given, **QUICK)
+
+
+def test_labels_must_agree_and_names_of_results_are_taken():
+    one, other = (xr.DataArray([0.1, 0.2], dims="p", coords={"p": list(labels)}) for labels in ("ab", "cd"))
+    with pytest.raises(ValueError, match="labels along 'p' must be the same"):
+        SpringBlock(noise=one, friction_left=other)
+    with pytest.raises(ValueError, match="'energy' is taken by the result"):
+        SpringBlock(noise=xr.DataArray([0.1, 0.2], dims="energy"))
+    with pytest.raises(ValueError, match="named by text"):
+        SpringBlock(noise=xr.DataArray([0.1, 0.2], dims=[0]))
+
+
 def test_requested_times_are_saved():
     run = SpringBlock().simulate(duration=1.0, dt=0.01, trials=1, save_points=[0.25, 0.5, 0.98])
     np.testing.assert_allclose(run["time"], [0.25, 0.5, 0.98])
@@ -117,7 +136,9 @@ def test_float32_follows_float64():
         ({"noise": -0.1}, "noise must be at least 0"),
         ({"noise": float("nan")}, "noise must be finite everywhere, got nan"),
         ({"target": float("inf")}, "target must be finite everywhere, got inf"),
-        ({"target": "far"}, "target must be a number"),
+        ({"target": "far"}, "target must be a real number"),
+        ({"noise": "0.1"}, "noise must be a real number"),
+        ({"noise": True}, "noise must be a real number"),
         ({"blocks": 0}, "blocks must be a whole number of at least 1, got 0"),
         ({"noise": [0.1, 0.2], "target": [1.0, 2.0, 3.0]}, "target does not broadcast against noise"),
     ],
@@ -133,12 +154,19 @@ def test_parameters_that_are_refused(fields, message):
         ({"duration": 0.0}, r"duration must be above 0\.0, got 0\.0"),
         ({"duration": -1.0}, "duration must be above 0"),
         ({"dt": 0.0}, "dt must be above 0"),
-        ({"dt": 0.6}, r"dt must be at most 1/\(2·stiffness\) = 0\.5 here for a stable step, got 0\.6"),
-        ({"dt": 0.9, "dynamics": "inertial"}, r"damping·dt \+ 2·stiffness·dt² < 2 = 0\.780776"),
+        ({"dt": 0.6}, r"dt must be at most 1/\(2·stiffness\).*: here at most 0\.5, got 0\.6"),
+        (
+            {"dt": 0.9, "dynamics": "inertial"},
+            r"dt must keep damping·dt \+ 2·stiffness·dt² below 2.*: here at most 0\.780776, got 0\.9",
+        ),
         ({"dt": float("nan")}, "dt must be finite"),
         ({"trials": 0}, "trials must be a whole number of at least 1"),
         ({"seed": -1}, "seed must be an integer"),
-        ({"save_points": 1}, "save_points must be at least 2"),
+        ({"save_points": 1}, r"save_points must be from 2 \(start and end\) to 10001 \(every step\), got 1"),
+        ({"duration": 1.0, "dt": 0.35}, "duration must be a whole number of steps of dt = 0.35, such as 1.05, got 1.0"),
+        ({"duration": 0.004}, "duration must be a whole number of steps"),
+        ({"truncate": True}, "truncate must be a real number"),
+        ({"trials": 10**12}, "trials must stay below"),
         ({"dynamics": "quantum"}, "dynamics must be one of overdamped, inertial, langevin, got 'quantum'"),
         ({"damping": -1.0}, "damping must be at least 0"),
         ({"noise_decay": -1.0}, "noise_decay must be at least 0"),
@@ -162,7 +190,7 @@ def test_options_that_are_refused(options, message):
         (lambda c: c.mean_path([]), "times must be an increasing list"),
         (lambda c: c.mean_drift(float("nan")), "force must be finite"),
         (lambda c: c.mean_drift(0.1, dt=0.0), "dt must be above 0"),
-        (lambda c: c.effective_friction("x"), "curvature must be a number"),
+        (lambda c: c.effective_friction("x"), "curvature must be a real number"),
         (lambda c: c.stationary_curvature(truncate=-1.0), "truncate must be above 0"),
     ],
 )

@@ -44,7 +44,7 @@ def test_noiseless_simulation_meets_equation_6(blocks, stiffness, right, left, t
     )
     slowest = stiffness * 4 * np.sin(np.pi / (2 * (blocks + 1))) ** 2
     dt = 0.5 / stiffness
-    run = chain.simulate(60 / slowest, dt, 1, save_points=2)
+    run = chain.simulate(round(60 / slowest / dt) * dt, dt, 1, save_points=2)
     np.testing.assert_allclose(run["position"][0, -1], chain.equilibrium(), rtol=0, atol=1e-10)
 
 
@@ -114,6 +114,17 @@ def test_stationary_curvature_of_bounded_noise():
         assert float(stuck.mean_drift(curvature + 0.01, truncate=2.0)) > 0
 
 
+def test_stationary_curvature_is_mirrored_by_a_negative_target():
+    pulled_left = {"friction_right": 0.2, "friction_left": 0.1, "target": -4.0, "noise": [0.0, 0.001, 0.05]}
+    pulled_right = {"friction_right": 0.1, "friction_left": 0.2, "target": 4.0, "noise": [0.0, 0.001, 0.05]}
+    left, right = (SpringBlock(**fields) for fields in (pulled_left, pulled_right))
+    for bound in (None, 2.0):
+        np.testing.assert_allclose(left.stationary_curvature(0.01, bound), -right.stationary_curvature(0.01, bound))
+    still = SpringBlock(**(pulled_left | {"noise": 0.0}))
+    run = still.simulate(400.0, 0.25, 1, save_points=2)
+    np.testing.assert_allclose(run["curvature"][0, -1], still.stationary_curvature(), atol=1e-10)
+
+
 def test_simulated_curvature_settles_at_equation_7():
     # from rest and from a convex curve, at a noise level that settles within the run
     chain = SpringBlock(blocks=3, friction_right=[0.1, 0.3], friction_left=[0.3, 0.1], noise=0.2)
@@ -135,6 +146,13 @@ def test_mean_path_without_noise_is_the_noiseless_simulation(stiffness, right, l
     path = chain.mean_path(run["time"].values, dt)
     # Euler's error: at most dt/2·∫|x''|, and |x''| ≤ 4k|x'|, so dt·2k times the distance covered
     assert np.abs(run["position"][0] - path).max() < 2 * stiffness * dt * target + 1e-8
+
+
+def test_mean_path_reaches_very_long_times():
+    chain = SpringBlock(noise=0.05, stiffness=[1.0, 30.0])
+    end = chain.mean_path([1e6])[:, 0]
+    curvature = (1 - end[:, -1] - end[:, 0]) / 7
+    np.testing.assert_allclose(curvature, chain.stationary_curvature(), atol=1e-8)
 
 
 def test_mean_path_settles_where_theory_says():

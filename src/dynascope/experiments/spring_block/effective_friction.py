@@ -2,16 +2,15 @@
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 
-from dynascope.experiments.claims import Claim
+from dynascope.experiments.claims import Claim, three_errors
 from dynascope.experiments.registry import Experiment
 from dynascope.models.spring_block import SpringBlock
 from dynascope.models.spring_block.closed_form import effective_friction
-from dynascope.plots import PALETTE, new_figure
 from dynascope.records import with_provenance
 
 
@@ -42,9 +41,10 @@ SIGN = Claim(
 )
 LIMIT = Claim("mu-eff-limit", "spring-block, above (7)", "for strong noise μ_eff tends to (μ→ − μ←)/2")
 NOISELESS = Claim(
-    "mu-eff-noiseless", "spring-block, below (7)", "without noise μ_eff = μ→ at the curvature μ→/k of (6)"
+    "mu-eff-noiseless", "spring-block, below (7)", "without noise a block that slides right feels μ_eff = μ→"
 )
 FALLING = Claim("mu-eff-falling", "spring-block, below (7)", "dμ_eff/dε ≤ 0 for Δd between (μ→ − μ←)/(2k) and μ→/k")
+_FAINT = 1e-6  # noise force that stands for none
 _LOUD = 200.0  # noise force at which the limit is drawn
 _STRONG = 1e4  # noise force in units of the friction; what is left of the limit is of order friction²/force
 
@@ -64,6 +64,7 @@ def run(config: Config) -> xr.Dataset:
     printed = np.transpose(
         [_drawn(random, config.draws, m, r, a, _LOUD) for m, r, a in zip(force, right, left, strict=True)]
     )
+    steepest, whole_fall = _sweep(random, config.sweeps)
     record = xr.Dataset(
         {
             "drawn": ("case", mean),
@@ -72,8 +73,9 @@ def run(config: Config) -> xr.Dataset:
             "limit": ("case", limit),
             "printed": ("case", -printed[0]),
             "printed_error": ("case", printed[1]),
-            "noiseless": ("case", effective_friction(right, right, left, np.array(0.0), np.inf)),
-            "steepest": ("sweep", _steepest(random, config.sweeps)),
+            "noiseless": ("case", effective_friction(1.1 * right, right, left, np.array(_FAINT), np.inf)),
+            "steepest": ("sweep", steepest),
+            "whole_fall": ("sweep", whole_fall),
         },
         coords={"friction_right": ("case", right), "friction_left": ("case", left), "force": ("case", force)},
     )
@@ -101,12 +103,12 @@ def _drawn(
     return [ratio, float(np.std(resisted - ratio * moves)) * np.sqrt(draws) / moves.sum()]
 
 
-def _steepest(random: np.random.Generator, sweeps: int) -> np.ndarray:
-    """Largest rise of μ_eff between neighbouring noise levels, for random frictions and curvatures."""
-    right, left = random.uniform(0.0, 1.0, (2, sweeps, 1))
-    force = random.uniform((right - left) / 2, right)
+def _sweep(random: np.random.Generator, sweeps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Largest rise of μ_eff between neighbouring noise levels, and its change over the whole range."""
+    right, left = random.uniform(0.1, 1.0, (2, sweeps, 1))
+    force = right - random.uniform(0.0, 0.9, (sweeps, 1)) * (right + left) / 2  # inside the interval of (7)
     sweep = effective_friction(force, right, left, np.geomspace(1e-3, 1e3, 400), np.inf)  # (sweep, noise)
-    return np.asarray(np.diff(sweep, axis=1).max(axis=1))
+    return np.diff(sweep, axis=1).max(axis=1), sweep[:, -1] - sweep[:, 0]
 
 
 def check(record: xr.Dataset) -> tuple[Claim, ...]:
@@ -117,29 +119,34 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
     finite = 1.0 / _LOUD  # friction²/force: how far the drawn noise is from infinitely strong
     return (
         VALUE.equals(
-            record["drawn"].values, record["closed"].values, 3 * record["drawn_error"].values, note="random cases"
+            record["drawn"].values,
+            record["closed"].values,
+            three_errors(record["drawn_error"].values),
+            note="random cases",
         ),
         SIGN.corrects(
             record["printed"].values[apart],
             -settled[apart],
-            3 * error + finite,
+            three_errors(error) + finite,
             published=settled[apart],
             standard_error=error,
             note="the printed difference has the opposite sign; ours, k Δd − σ, is positive when it resists",
         ),
         LIMIT.equals(record["limit"].values, settled, 1.0 / _STRONG, note="noise force 10⁴ times the friction"),
-        NOISELESS.equals(record["noiseless"].values, record["friction_right"].values, 1e-15),
+        NOISELESS.equals(record["noiseless"].values, record["friction_right"].values, 1e-9, note="pulled with 1.1 μ→"),
         FALLING.falls_below(
-            float(record["steepest"].max()),
+            [float(record["steepest"].max()), float(record["whole_fall"].max())],
             0.0,
-            -1e-12,
-            note=f"largest rise in {record.sizes['sweep']} sweeps over noise",
+            [-1e-12, 0.001],
+            note=f"largest rise between noise levels, and smallest fall over all, in {record.sizes['sweep']} sweeps",
         ),
     )
 
 
-def plot(record: xr.Dataset) -> Figure:
+def plot(record: xr.Dataset) -> Any:
     """Draw μ_eff over noise at several curvatures."""
+    from dynascope.plots import PALETTE, new_figure  # noqa: PLC0415 (computing never imports plotting)
+
     figure, axes = new_figure(width=5.5, height=4.0)
     ax = axes[0, 0]
     strength = np.geomspace(1e-2, 1e1, 200)

@@ -1,15 +1,14 @@
 """Equation (6): where a chain without noise comes to rest, with and without blocks that stick."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 
 from dynascope.experiments.claims import Claim
 from dynascope.experiments.registry import Experiment
 from dynascope.models.spring_block import SpringBlock
-from dynascope.plots import PALETTE, new_figure
 
 
 @dataclass(frozen=True)
@@ -79,8 +78,10 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
     )
 
 
-def plot(record: xr.Dataset) -> Figure:
+def plot(record: xr.Dataset) -> Any:
     """Draw four resting chains over their closed form."""
+    from dynascope.plots import PALETTE, new_figure  # noqa: PLC0415 (computing never imports plotting)
+
     figure, axes = new_figure(width=5.5, height=4.0)
     ax = axes[0, 0]
     layers = record["layer"].values

@@ -2,16 +2,16 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
+from scipy.stats import spearmanr
 
-from dynascope.experiments.claims import Claim
+from dynascope.experiments.claims import Claim, three_errors
 from dynascope.experiments.registry import Experiment
 from dynascope.models.parameters import grid
 from dynascope.models.spring_block import SpringBlock
-from dynascope.plots import new_figure, plot_phase_diagram
 from dynascope.records import attribute
 
 
@@ -78,7 +78,7 @@ def claims_of(figure: str) -> tuple[Claim, ...]:
         Claim(
             f"{prefix}-energy",
             source,
-            "in every row, energy is lowest where the load curve is straightest, within one step",
+            "the straighter the load curve, the lower the energy: cells are ranked alike by both",
         ),
     )
 
@@ -96,17 +96,17 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
     step_mean, step_error = _mean_error(np.diff(curvature, axis=1))
     cost = last["energy"].mean("trial").transpose("friction_right", "noise").values
     straightness = _straightness(last["load"].mean("trial").transpose("friction_right", "noise", "layer").values)
-    steps_apart = np.abs(cost.argmin(axis=1) - straightness.argmax(axis=1))
+    order = spearmanr(1 - straightness, cost, axis=None).statistic
     return (
-        concave.exceeds(still_mean, 0.0, 3 * still_error, note="rows with friction, at zero noise"),
-        convex.falls_below(loud_mean, 0.0, 3 * loud_error, note="all rows, at the strongest noise"),
-        friction.exceeds(up_mean.min(axis=0), 0.0, 3 * up_error.max(axis=0), note="smallest step at each noise level"),
+        concave.exceeds(still_mean, 0.0, three_errors(still_error), note="rows with friction, at zero noise"),
+        convex.falls_below(loud_mean, 0.0, three_errors(loud_error), note="all rows, at the strongest noise"),
+        friction.exceeds(
+            up_mean.min(axis=0), 0.0, three_errors(up_error).max(axis=0), note="smallest step at each noise level"
+        ),
         noise.falls_below(
-            step_mean.max(axis=1), 0.0, -3 * step_error.max(axis=1) - 1e-12, note="largest step in each row"
+            step_mean.max(axis=1), 0.0, -three_errors(step_error).max(axis=1) - 1e-12, note="largest step in each row"
         ),
-        energy.falls_below(
-            steps_apart, 2, 0.0, note="steps of noise between lowest energy and straightest curve, by row"
-        ),
+        energy.exceeds(order, 0.9, 0.0, note="rank correlation of 1 − R² and mean energy over all cells"),
     )
 
 
@@ -117,6 +117,9 @@ def _mean_error(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _straightness(load: np.ndarray) -> np.ndarray:
     """R² of a straight line through each load curve, the measure of the source's FIG. S5."""
+    load = np.concatenate(
+        [load, np.zeros_like(load[..., :1])], axis=-1
+    )  # the target itself, where the last spring ends
     layers = np.arange(load.shape[-1]) - (load.shape[-1] - 1) / 2
     centred = load - load.mean(axis=-1, keepdims=True)
     return np.asarray((centred @ layers) ** 2 / (layers @ layers) / (centred**2).sum(axis=-1))
@@ -128,8 +131,10 @@ def _figure_of(record: xr.Dataset) -> str:
     ]
 
 
-def plot(record: xr.Dataset) -> Figure:
+def plot(record: xr.Dataset) -> Any:
     """Draw the load curves over the shaded grid."""
+    from dynascope.plots import new_figure, plot_phase_diagram  # noqa: PLC0415 (computing never imports plotting)
+
     figure, axes = new_figure(width=9.0, height=6.0)
     ax = plot_phase_diagram(record, axes[0, 0])
     options = attribute(record, "options")

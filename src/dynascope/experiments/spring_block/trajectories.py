@@ -5,12 +5,10 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 
 from dynascope.experiments.claims import Claim
 from dynascope.experiments.registry import Experiment
 from dynascope.models.spring_block import SpringBlock
-from dynascope.plots import PALETTE, new_figure, plot_load_curves, plot_trajectories
 
 PANELS = ("b", "c", "d")
 
@@ -81,19 +79,19 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
     )
 
 
-def plot(record: xr.Dataset) -> Figure:
+def plot(record: xr.Dataset) -> Any:
     """Draw the load curves at the end and one trial's trajectories for each parameter set."""
-    figure, axes = new_figure(columns=4, width=3.6)
-    for index, panel in enumerate(PANELS):
-        run_of_panel = record.isel(panel=index)
-        plot_load_curves(run_of_panel, axes[0, 0], label=f"({panel})", colours=PALETTE[index:])
-        plot_trajectories(run_of_panel, axes[0, index + 1])
-        axes[0, index + 1].set_title(
-            f"({panel}) μ→ {float(run_of_panel['friction_right']):g}, μ← {float(run_of_panel['friction_left']):g}, "
-            f"ε {float(run_of_panel['noise']):g}",
-            fontsize="small",
-        )
-    axes[0, 0].set_title("(a) at the end", fontsize="small")
+    from dynascope.plots import PALETTE, new_figure, plot_load_curves, plot_trajectories  # noqa: PLC0415 (computing never imports plotting)
+
+    figure, axes = new_figure(columns=2, rows=2, width=4.6)
+    overview, *panels = axes.ravel()
+    for index, (panel, ax) in enumerate(zip(PANELS, panels, strict=True)):
+        chosen = record.isel(panel=index)
+        plot_load_curves(chosen, overview, label=f"({panel})", colours=PALETTE[index:])
+        plot_trajectories(chosen, ax)
+        right, left, noise = (float(chosen[name]) for name in ("friction_right", "friction_left", "noise"))
+        ax.set_title(f"({panel}) μ→ {right:g}, μ← {left:g}, ε {noise:g}", pad=22)
+    overview.set_title(f"(a) load curves at time {float(record['time'][-1]):g}")
     return figure
 
 

@@ -1,6 +1,7 @@
 """The spring-block chain as users meet it: parameters in, labelled results out."""
 
 import time
+from dataclasses import asdict
 from typing import Any
 
 import equinox as eqx
@@ -18,25 +19,20 @@ from dynascope.models.parameters import (
     as_float,
     broadcast,
     count,
+    flag,
     one_of,
     require,
     scalar,
 )
 from dynascope.models.spring_block import closed_form
 from dynascope.models.spring_block.equations import STEPS
+from dynascope.models.spring_block.results import RESULT_NAMES, label_run
+from dynascope.models.spring_block.simulation import Options, run_chains
 from dynascope.records import with_provenance
 
 CITE = "shi2025spring"
 
-# each field's meaning, for labels; none has core dimensions
-_FIELDS = {
-    "stiffness": {"long_name": "stiffness k", "units": "force/length"},
-    "friction_right": {"long_name": "friction to the right μ→", "units": "force"},
-    "friction_left": {"long_name": "friction to the left μ←", "units": "force"},
-    "noise": {"long_name": "noise ε", "units": "force·√time"},
-    "target": {"long_name": "target y", "units": "length"},
-}
-_RESULT_DIMS = ("trial", "time", "block", "layer")
+_FIELDS = ("stiffness", "friction_right", "friction_left", "noise", "target")  # none has core dimensions
 
 
 class SpringBlock(eqx.Module):
@@ -88,7 +84,7 @@ class SpringBlock(eqx.Module):
             "noise": noise,
             "target": target,
         }
-        aligned, self.grid = broadcast(given, core=dict.fromkeys(_FIELDS, ()), reserved=_RESULT_DIMS)
+        aligned, self.grid = broadcast(given, core=dict.fromkeys(_FIELDS, ()), reserved=RESULT_NAMES)
         require("stiffness", aligned["stiffness"], aligned["stiffness"] > 0, "be above 0")
         for name in ("friction_right", "friction_left", "noise"):
             require(name, aligned[name], aligned[name] >= 0, "be at least 0")
@@ -147,50 +143,55 @@ class SpringBlock(eqx.Module):
         (('grid_0', 'trial', 'time', 'block'), (2, 4, 3, 8))
         """
         begun = time.perf_counter()
-        dt = scalar("dt", dt, above=0.0)
-        options = {
-            "duration": scalar("duration", duration, above=0.0),
-            "dt": dt,
-            "trials": count("trials", trials),
-            "dynamics": one_of("dynamics", dynamics, list(STEPS)),
-            "damping": scalar("damping", damping, at_least=0.0),
-            "noise_decay": scalar("noise_decay", noise_decay, at_least=0.0),
-            "shared_noise": bool(shared_noise),
-            "truncate": None if truncate is None else scalar("truncate", truncate, above=0.0),
-            "stop_tolerance": None if stop_tolerance is None else scalar("stop_tolerance", stop_tolerance, above=0.0),
-            "precision": one_of("precision", precision, ["float64", "float32"]),
-        }
+        options = Options(
+            duration=scalar("duration", duration, above=0.0),
+            dt=scalar("dt", dt, above=0.0),
+            trials=count("trials", trials),
+            dynamics=one_of("dynamics", dynamics, list(STEPS)),
+            damping=scalar("damping", damping, at_least=0.0),
+            noise_decay=scalar("noise_decay", noise_decay, at_least=0.0),
+            shared_noise=flag("shared_noise", shared_noise),
+            truncate=None if truncate is None else scalar("truncate", truncate, above=0.0),
+            stop_tolerance=None if stop_tolerance is None else scalar("stop_tolerance", stop_tolerance, above=0.0),
+            precision=one_of("precision", precision, ["float64", "float32"]),
+        )
         seed_key(seed)
-        self._check_step(dt, dynamics, options["damping"])
-        positions_at_start = self._start(start)
-        saves = stepping.save_steps(duration, dt, save_points)
-        with jax.enable_x64(True):
-            saved, stop_time = self._march(saves, positions_at_start, options, seed, progress)
-        run = self._labelled(saved, stop_time, saves * dt, trials)
+        if options.trials * self.blocks >= 2**32:
+            raise ValueError(f"trials must stay below 2**32 / blocks = {2**32 // self.blocks}, got {trials}")
+        self._check_step(options)
+        begin = self._start(start)
+        saves = stepping.save_steps(options.duration, options.dt, save_points)
+        fields = {name: self._flat(name) for name in _FIELDS}
+        saved, stop_time = run_chains(
+            fields, begin.reshape(-1, self.blocks), options, saves=saves, seed=seed, progress=progress
+        )
+        run = label_run(
+            saved, stop_time, saves * options.dt, grid=self.grid, stiffness=self.stiffness, target=self.target
+        )
+        recorded = asdict(options) | ({} if start is None else {"start": begin})
         parameters = {"blocks": self.blocks} | {name: getattr(self, name).squeeze() for name in _FIELDS}
-        if start is not None:
-            options["start"] = positions_at_start
+        wall_time = time.perf_counter() - begun
         return with_provenance(
-            run,
-            "SpringBlock",
-            parameters,
-            options=options,
-            seed=int(seed),
-            precision=precision,
-            wall_time=time.perf_counter() - begun,
+            run, "SpringBlock", parameters, options=recorded, seed=int(seed), precision=precision, wall_time=wall_time
         )
 
-    def _check_step(self, dt: float, dynamics: str, damping: Any) -> None:
-        if dynamics == "overdamped":
+    def _check_step(self, options: Options) -> None:
+        if options.dynamics == "overdamped":
             limit = 1 / (2 * self.stiffness)
-            rule = "be at most 1/(2·stiffness)"
+            rule = "be at most 1/(2·stiffness), so that no block overshoots"
         else:  # Jury's criterion for the fastest mode, whose squared frequency stays below 4 k
-            limit = np.nextafter(4 / (damping + np.sqrt(damping**2 + 16 * self.stiffness)), 0)
-            rule = "satisfy damping·dt + 2·stiffness·dt² < 2"
+            limit = np.nextafter(4 / (options.damping + np.sqrt(options.damping**2 + 16 * self.stiffness)), 0)
+            rule = "keep damping·dt + 2·stiffness·dt² below 2, so that the step is stable"
         smallest = float(limit.min())
-        require("dt", np.array(dt), np.array(dt <= smallest), f"{rule} = {smallest:.6g} here for a stable step")
+        require("dt", np.array(options.dt), np.array(options.dt <= smallest), f"{rule}: here at most {smallest:.6g}")
 
     def _start(self, start: Any) -> Float[np.ndarray, "*grid block"]:
+        if isinstance(start, xr.DataArray):
+            dims = (*self.grid.dims, "block")
+            strange = [dim for dim in start.dims if dim not in dims]
+            if strange:
+                raise ValueError(f"start must have dimensions among {dims}, got {strange[0]!r}")
+            start = start.expand_dims([dim for dim in dims if dim not in start.dims]).transpose(*dims)
         given = as_float("start", 0.0 if start is None else start)
         shape = (*self.grid.shape, self.blocks)
         try:
@@ -198,112 +199,8 @@ class SpringBlock(eqx.Module):
         except ValueError as error:
             raise ValueError(f"start must broadcast to (…grid, block) = {shape}, got shape {given.shape}") from error
 
-    def _march(
-        self, saves: np.ndarray, start: np.ndarray, options: dict[str, Any], seed: int, progress: bool | None
-    ) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
-        """Run all points; arrays come back as (time, block, point, trial), with the stopping times."""
-        dtype, lanes = np.dtype(options["precision"]), stepping.padded_trials(options["trials"])
-        parameters = {name: self._flat(name).astype(dtype) for name in _FIELDS}
-        parameters |= {name: np.full((1, 1), options[name], dtype) for name in ("damping", "noise_decay")}
-        position = np.moveaxis(start.reshape(-1, self.blocks), -1, 0)[..., None]  # (block, point, 1)
-        state = {"position": jnp.array(np.broadcast_to(position, (*position.shape[:2], lanes)), dtype)}
-        if options["dynamics"] != "overdamped":
-            state["velocity"] = jnp.zeros_like(state["position"])
-        states = stepping.march(
-            STEPS[options["dynamics"]],
-            state,
-            parameters,
-            dt=options["dt"],
-            saves=saves,
-            elements=1 if options["shared_noise"] else self.blocks,
-            seed=seed,
-            bound=options["truncate"],
-            precision=options["precision"],
-            label="spring-block chain",
-            progress=progress,
-        )
-        saved = {
-            name: np.empty((len(saves), *value.shape[:2], options["trials"]), dtype) for name, value in state.items()
-        }
-        hold = _StoppingRule(options["stop_tolerance"], np.abs(self._flat("target")))
-        for index, values in enumerate(states):
-            for name, value in values.items():
-                saved[name][index] = value[..., : options["trials"]]
-            if hold.all_held(saved, index, saves[index] * options["dt"]):
-                for value in saved.values():
-                    value[index:] = value[index]
-                break
-        return saved, hold.stop_time
-
     def _flat(self, name: str) -> Float[np.ndarray, "point 1"]:
         return np.broadcast_to(getattr(self, name), self.grid.shape).reshape(-1, 1)
-
-    def _labelled(
-        self, saved: dict[str, np.ndarray], stop_time: np.ndarray | None, times: np.ndarray, trials: int
-    ) -> xr.Dataset:
-        """Name the axes and derive load, energy and force from the positions."""
-        grid_shape, grid_dims = self.grid.shape, self.grid.dims
-
-        def unfold(
-            values: np.ndarray,
-        ) -> np.ndarray:  # (time, block, point, trial) -> (…grid, trial, time, block)
-            return np.ascontiguousarray(values.transpose(2, 3, 0, 1)).reshape(
-                (*grid_shape, trials, len(times), self.blocks)
-            )
-
-        position = unfold(saved["position"])
-        target = self._over(self.target, 3).astype(position.dtype)
-        stiffness = self._over(self.stiffness, 2).astype(position.dtype)
-        anchored = np.concatenate([np.zeros_like(position[..., :1]), position], axis=-1)  # layers 0 … blocks
-        load = target - anchored
-        springs = np.concatenate([np.diff(anchored, axis=-1), load[..., -1:]], axis=-1)
-        run = (*grid_dims, "trial", "time")
-        variables: dict[str, Any] = {
-            "position": (
-                (*run, "block"),
-                position,
-                {"long_name": "position of the block", "units": "length"},
-            ),
-            "load": ((*run, "layer"), load, {"long_name": "load D = target − position", "units": "length"}),
-            "energy": (
-                run,
-                stiffness / 2 * np.sum(springs**2, axis=-1),
-                {"long_name": "elastic energy", "units": "force·length"},
-            ),
-            "force": (
-                run,
-                stiffness * load[..., -1],
-                {"long_name": "force on the last block", "units": "force"},
-            ),
-            "curvature": (
-                run,
-                (springs[..., -1] - springs[..., 0]) / self.blocks,
-                {"long_name": "mean curvature of the positions", "units": "length"},
-            ),
-        }
-        if "velocity" in saved:
-            variables["velocity"] = (
-                (*run, "block"),
-                unfold(saved["velocity"]),
-                {"long_name": "velocity of the block", "units": "length/time"},
-            )
-        if stop_time is not None:
-            values = stop_time.reshape((*grid_shape, trials))
-            variables["stop_time"] = (
-                run[:-1],
-                values,
-                {"long_name": "time at which the trial stopped", "units": "model time"},
-            )
-        coordinates = {
-            "trial": np.arange(trials),
-            "time": ("time", times, {"long_name": "time", "units": "model time"}),
-            "block": np.arange(1, self.blocks + 1),
-            "layer": np.arange(self.blocks + 1),
-        }
-        dataset = xr.Dataset(variables, coords=coordinates | self.grid.coordinates)
-        for name in _FIELDS.keys() & self.grid.coordinates.keys():
-            dataset[name].attrs.update(_FIELDS[name])
-        return dataset
 
     def _over(self, field: np.ndarray, axes: int) -> np.ndarray:
         """The field with `axes` further axes behind the grid."""
@@ -322,7 +219,8 @@ class SpringBlock(eqx.Module):
         """Positions at which a noiseless chain released at 0 comes to rest.
 
         x_ℓ = y ℓ/(n+1) − (μ→/k)(n ℓ − ℓ(ℓ−1))/2 counted from the last block that sticks, with
-        n = max{i ≤ L : i(i+1) μ→/(2k) < y} moving blocks (μ← for a negative target). Noise is ignored.
+        n = max{i ≤ L : i(i+1) μ→/(2k) < y} moving blocks (μ← for a negative target). Noise is ignored, and no block
+        may overshoot: the overdamped chain, or the others with enough damping.
         `published=True` gives (6) as printed, which assumes that all blocks move. Source: spring-block (6).
 
         >>> SpringBlock(blocks=3, friction_right=0.1).equilibrium().round(3).tolist()
@@ -378,24 +276,28 @@ class SpringBlock(eqx.Module):
         if times[-1] == 0:
             return np.broadcast_to(self._start(start)[..., None, :], (*self.grid.shape, 1, self.blocks)).copy()
         with jax.enable_x64(True):
-            solve = jax.vmap(closed_form.mean_path, in_axes=(0, None, 0, None))
-            paths = solve(jnp.asarray(begin), jnp.asarray(times), fields, _bound(truncate))
+            solve = jax.vmap(closed_form.mean_path, in_axes=(0, None, 0, None, None))
+            long = bool(times[-1] * self.stiffness.max() > 1e4)
+            paths = solve(jnp.asarray(begin), jnp.asarray(times), fields, _bound(truncate), long)
         return np.asarray(paths).reshape((*self.grid.shape, times.size, self.blocks))
 
     def stationary_curvature(self, dt: float = 0.01, truncate: float | None = None) -> Float[np.ndarray, "..."]:
         """Mean second difference of the positions (d_{ℓ+1} − d_ℓ) in the stationary state.
 
-        (μ→ − μ←)/(2k) for unbounded noise of any strength, max((μ→ − μ←)/2, μ→ − z ε/√dt)/k for |ζ| ≤ z, and
-        μ→/k without noise. Positive: a concave load curve, deep layers carry more. It holds for all three
-        dynamics at constant noise; weak noise takes exponentially long to get there.
+        (μ→ − μ←)/(2k) for unbounded noise of any strength, under all three dynamics; weak noise takes exponentially
+        long to get there. For |ζ| ≤ z, max((μ→ − μ←)/2, μ→ − z ε/√dt)/k, and μ→/k without noise: where a chain that is
+        pulled to the right stops if all its blocks move and none overshoots (not for the langevin dynamics, whose
+        noise friction does not stop). A negative target mirrors these. Positive: a concave load curve.
         Source: spring-block (7), S6.
 
         >>> float(SpringBlock(friction_right=0.1, friction_left=0.2).stationary_curvature().round(3))
         -0.05
         """
         right, left, strength = self._fields(dt, 0)
-        values = closed_form.stationary_curvature(self.stiffness, right, left, strength, _bound(truncate))
-        return np.broadcast_to(values, self.grid.shape).copy()
+        bound = _bound(truncate)
+        pulled_right = closed_form.stationary_curvature(self.stiffness, right, left, strength, bound)
+        pulled_left = -closed_form.stationary_curvature(self.stiffness, left, right, strength, bound)
+        return np.broadcast_to(np.where(self.target < 0, pulled_left, pulled_right), self.grid.shape).copy()
 
     def effective_friction(
         self, curvature: Any, dt: float = 0.01, *, truncate: float | None = None, published: bool = False
@@ -419,27 +321,3 @@ class SpringBlock(eqx.Module):
 
 def _bound(truncate: float | None) -> float:
     return np.inf if truncate is None else scalar("truncate", truncate, above=0.0)
-
-
-class _StoppingRule:
-    """Hold each trial from the first save at which no block moved by more than the tolerance."""
-
-    def __init__(self, tolerance: float | None, scale: Float[np.ndarray, "point 1"]):
-        self.limit = None if tolerance is None else tolerance * scale
-        self.stop_time: np.ndarray | None = None
-
-    def all_held(self, saved: dict[str, np.ndarray], index: int, now: float) -> bool:
-        """Freeze what has stopped in the newest save; True when nothing is left to run."""
-        if self.limit is None:
-            return False
-        position = saved["position"]
-        if self.stop_time is None:
-            self.stop_time = np.full(position.shape[2:], np.nan)
-        if index == 0:
-            return False
-        held = ~np.isnan(self.stop_time)
-        for value in saved.values():
-            value[index] = np.where(held, value[index - 1], value[index])
-        moved = np.abs(position[index] - position[index - 1]).max(axis=0)
-        self.stop_time[~held & (moved <= self.limit)] = now
-        return bool(np.all(~np.isnan(self.stop_time)))

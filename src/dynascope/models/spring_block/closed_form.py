@@ -64,11 +64,14 @@ def mean_drift(force: Any, right: Any, left: Any, strength: Any, bound: float) -
     return jnp.where(noisy, smooth, jnp.maximum(force - right, 0) + jnp.minimum(force + left, 0))
 
 
-@partial(jax.jit, static_argnames=("bound",))
+@partial(jax.jit, static_argnames=("bound", "long"))
 def mean_path(
-    start: Float[Array, " block"], times: Float[Array, " time"], p: dict[str, Any], bound: float
+    start: Float[Array, " block"], times: Float[Array, " time"], p: dict[str, Any], bound: float, long: bool
 ) -> Float[Array, "time block"]:
-    """Integrate x' = g(k Lx) for one chain; the noise level decays as exp(−τ t)."""
+    """Integrate x' = g(k Lx) for one chain; the noise level decays as exp(−τ t).
+
+    An explicit solver may not step beyond the fastest spring's time; for `long` times an implicit one takes over.
+    """
     import diffrax  # noqa: PLC0415 (half a second, and only this function needs it)
 
     def slope(time: Any, x: Any, _: Any) -> Any:
@@ -78,7 +81,7 @@ def mean_path(
 
     solution = diffrax.diffeqsolve(
         diffrax.ODETerm(slope),
-        diffrax.Tsit5(),
+        diffrax.Kvaerno5() if long else diffrax.Tsit5(),
         t0=0.0,
         t1=times[-1],
         dt0=None,

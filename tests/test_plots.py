@@ -1,0 +1,72 @@
+"""Pictures of records of every shape, and refusals of those that have no picture."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from dynascope import SpringBlock, grid
+from dynascope.plots import new_figure, plot_load_curves, plot_phase_diagram, plot_run, plot_trajectories, save_figure
+
+QUICK = {"duration": 1.0, "trials": 3, "save_points": 3}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"noise": [0.0, 0.01]},
+        {"noise": np.zeros((2, 3))},
+        {"target": [0.0, 0.0]},
+        grid(noise=[0.01]),
+        grid(noise=[0.0, 0.01], target=[1.0]),
+        grid(stiffness=[1.0, 2.0], target=[1.0, 2.0]),
+        {"noise": xr.DataArray([0.0, 0.1], dims="panel", coords={"panel": ["a", "b"]})},
+    ],
+)
+def test_every_shape_of_grid_has_a_picture(fields, tmp_path):
+    figure = plot_run(SpringBlock(**fields).simulate(**QUICK))
+    for axes in figure.axes:
+        assert axes.get_xlabel() or axes.get_ylabel()
+    assert save_figure(figure, tmp_path / "picture.svg").stat().st_size > 1000
+
+
+def test_a_chain_without_a_way_to_go_can_be_drawn():
+    run = SpringBlock(target=0.0, **grid(noise=[0.0, 0.0], stiffness=[1.0, 2.0])).simulate(**QUICK)
+    plot_run(run)
+
+
+def test_bars_are_three_standard_errors_and_none_for_one_trial():
+    run = SpringBlock(noise=0.05).simulate(**QUICK)
+    axes = plot_load_curves(run, new_figure()[1][0, 0])
+    segments = axes.containers[0].lines[2][0].get_segments()
+    drawn = np.array([segment[1, 1] - segment[0, 1] for segment in segments]) / 2
+    np.testing.assert_allclose(drawn, 3 * run["load"].isel(time=-1).std("trial", ddof=1) / np.sqrt(3), atol=1e-12)
+    single = plot_load_curves(run.isel(trial=[0]), new_figure()[1][0, 0])
+    assert not single.containers[0].has_yerr
+
+
+def test_noise_grows_to_the_left():
+    run = SpringBlock(**grid(friction_right=[0.0, 0.1], noise=[0.0, 0.01, 0.02])).simulate(**QUICK)
+    axes = plot_phase_diagram(run, new_figure()[1][0, 0])
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0.02", "0.01", "0"]
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda run, axes: plot_run(run.drop_vars("load")), "must hold 'load'"),
+        (lambda run, axes: plot_trajectories(run, axes), "at most 0 grid dimensions"),
+        (lambda run, axes: plot_load_curves(run, axes), "at most 0 grid dimensions"),
+        (lambda run, axes: plot_load_curves(run, axes, along="nois"), "along must be a dimension"),
+        (lambda run, axes: plot_phase_diagram(run, axes), "must hold 'load' over trial, time, layer, noise"),
+    ],
+)
+def test_records_without_a_picture_are_refused(draw, message):
+    run = SpringBlock(noise=[0.0, 0.01]).simulate(**QUICK)
+    with pytest.raises(ValueError, match=message):
+        draw(run, new_figure()[1][0, 0])
+
+
+def test_pictures_are_png_or_svg(tmp_path):
+    with pytest.raises(ValueError, match=r"must end in \.png or \.svg, got 'a\.pdf'"):
+        save_figure(new_figure()[0], tmp_path / "a.pdf")
