@@ -2,13 +2,34 @@
 
 import inspect
 
+import pytest
+
 import dynascope
 from dynascope import SpringBlock
 
 
 def test_public_names():
-    assert dynascope.__all__ == ["SpringBlock", "digest", "grid", "load", "save"]
+    assert dynascope.__all__ == [
+        "PowerLaw",
+        "Sampled",
+        "SpringBlock",
+        "digest",
+        "estimate_strengths",
+        "etf_distance",
+        "grid",
+        "load",
+        "relative_difference",
+        "save",
+        "separable",
+        "separating_direction",
+        "simplex_etf",
+    ]
     assert all(hasattr(dynascope, name) for name in dynascope.__all__)
+
+
+def test_a_name_that_is_not_there():
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        dynascope.nothing  # noqa: B018 (looking it up is the test)
 
 
 def test_no_function_shares_its_name_with_a_module():

@@ -5,9 +5,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
 PATIENCE = 2.0  # seconds of silence before the bar appears
 
 
@@ -20,17 +17,18 @@ def progress_bar(label: str, total: float, show: bool | None = None) -> Iterator
     >>> with progress_bar("counting", 10) as done:
     ...     done(5)
     """
-    console = Console(stderr=True)
-    wanted = console.is_terminal if show is None else show
-    if not wanted:
+    if not (sys.stderr.isatty() if show is None else show):
         yield lambda amount: None
         return
+    from rich.console import Console  # noqa: PLC0415 (a tenth of a second, only where something is drawn)
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f} %"),
         TimeRemainingColumn(),
-        console=console,
+        console=Console(stderr=True),
         transient=True,
     )
     task = bar.add_task(label, total=total)

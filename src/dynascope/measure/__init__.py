@@ -1,0 +1,1 @@
+"""What a network shows: numbers from features, logits and labels."""

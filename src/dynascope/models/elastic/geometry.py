@@ -1,0 +1,98 @@
+"""Along which directions, and how often, one class moves another: the blocks of the drift.
+
+Class means X̄ (class, feature) obey X̄_k' = Σ_l E_kl(t) P_kl H_kl X̄_l, elastic (6): E the strengths, P the probability
+that a step on class l is what class k feels, H_kl a p × p geometry. The printed Kronecker forms (E ⊗ P) ∘ H weight
+features where classes are meant; block (k, l) is E_kl P_kl H_kl.
+"""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from dynascope.models.parameters import as_float, require, scalar
+
+GEOMETRIES = ("isotropic", "logits", "mixture")
+
+
+def margin_directions(classes: int, features: int) -> Float[np.ndarray, "{classes} {features}"]:
+    """d_l = e_l − 1/K, towards which training on class l pushes logits (8).
+
+    >>> margin_directions(2, 2).tolist()
+    [[0.5, -0.5], [-0.5, 0.5]]
+    """
+    if features < classes:
+        raise ValueError(f"features must be at least classes = {classes} for the logit geometry, got {features}")
+    return np.eye(classes, features) - 1 / classes
+
+
+def direction_cosine(classes: int, features: int) -> float:
+    """Cosine ρ of the angle between two margin directions; −1/(K−1) when features = classes.
+
+    >>> direction_cosine(4, 4) == -1 / 3
+    True
+    """
+    square = 1 - 2 / classes + features / classes**2
+    return (features / classes**2 - 2 / classes) / square
+
+
+def geometry_blocks(
+    geometry: Any, classes: int, features: int, *, own_weight: float = 0.8
+) -> Float[np.ndarray, "{classes} {classes} {features} {features}"]:
+    """H_kl for every pair of classes.
+
+    "isotropic": the identity (I-model). "logits": the projector on d_l (L-model, (8)). "mixture": `own_weight` times
+    the projector on d_l plus the rest spread evenly over the other classes' projectors (D.20), (E.1). Or the blocks
+    themselves, shaped (class, class, feature, feature).
+
+    >>> geometry_blocks("logits", 2, 2)[0, 1].tolist()
+    [[0.5, -0.5], [-0.5, 0.5]]
+    """
+    shape = (classes, classes, features, features)
+    if not isinstance(geometry, str):
+        blocks = as_float("geometry", geometry)
+        if blocks.shape != shape:
+            raise ValueError(
+                f"geometry must have the shape (class, class, feature, feature) = {shape}, got {blocks.shape}"
+            )
+        return blocks
+    if geometry not in GEOMETRIES:
+        raise ValueError(f"geometry must be one of {', '.join(GEOMETRIES)} or an array of blocks, got {geometry!r}")
+    if geometry == "isotropic":
+        return np.broadcast_to(np.eye(features), shape).copy()
+    directions = margin_directions(classes, features)
+    projectors = np.einsum("li,lj->lij", directions, directions) / (directions[0] @ directions[0])
+    if geometry == "mixture":
+        own = scalar("own_weight", own_weight, at_least=0.0)
+        other = (1 - own) / (classes - 1)
+        projectors = (own - other) * projectors + other * projectors.sum(axis=0)
+    return np.broadcast_to(projectors, shape).copy()
+
+
+def sampling_matrix(sampling: Any, classes: int) -> Float[np.ndarray, "{classes} {classes}"]:
+    """P_kl from None (balanced), class probabilities (class,) or a row-stochastic matrix (class, class).
+
+    >>> sampling_matrix([0.25, 0.75], 2).tolist()
+    [[0.25, 0.75], [0.25, 0.75]]
+    """
+    if sampling is None:
+        return np.full((classes, classes), 1 / classes)
+    matrix = as_float("sampling", sampling)
+    if matrix.shape not in ((classes,), (classes, classes)):
+        raise ValueError(f"sampling must have the shape ({classes},) or ({classes}, {classes}), got {matrix.shape}")
+    require("sampling", matrix, matrix >= 0, "be at least 0")
+    totals = np.atleast_1d(matrix.sum(axis=-1))
+    require("sampling", totals, np.abs(totals - 1) < 1e-9, "sum to 1 over the classes that are sampled")
+    return np.broadcast_to(matrix, (classes, classes)).copy()
+
+
+def drift_matrix(elasticity: Any, sampling: Any, blocks: Any) -> Float[np.ndarray, "..."]:
+    """Assemble M, (class·feature, class·feature), from E (…, class, class), P and H; leading axes of E are kept.
+
+    >>> drift_matrix(np.eye(2), np.full((2, 2), 0.5), geometry_blocks("isotropic", 2, 1)).tolist()
+    [[0.5, 0.0], [0.0, 0.5]]
+    """
+    weights = np.asarray(elasticity) * sampling
+    classes, features = blocks.shape[0], blocks.shape[2]
+    matrix = np.einsum("...kl,klij->...kilj", weights, blocks)
+    return np.asarray(matrix).reshape((*weights.shape[:-2], classes * features, classes * features))

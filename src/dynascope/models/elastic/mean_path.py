@@ -1,0 +1,151 @@
+"""Class means over time, exactly: closed forms where they exist, an adaptive solver elsewhere."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.integrate import solve_ivp
+from scipy.linalg import expm
+
+from dynascope.models.elastic.geometry import direction_cosine, margin_directions
+from dynascope.models.elastic.strengths import Sampled, Strength
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
+
+
+def isotropic_path(
+    times: Float[np.ndarray, " time"],
+    start: Float[np.ndarray, "*trial class feature"],
+    intra: Strength,
+    inter: Strength,
+) -> Float[np.ndarray, "*trial time class feature"]:
+    """I-model (7): the mean over classes grows with (A + (K−1) B)/K, what differs between them with (A − B)/K.
+
+    >>> from dynascope.models.elastic.strengths import Constant
+    >>> isotropic_path(np.array([0.0]), np.array([[1.0], [3.0]]), Constant(1.0), Constant(0.0)).tolist()
+    [[[1.0], [3.0]]]
+    """
+    classes = start.shape[-2]
+    total, gap = intra.integral(times), intra.integral(times) - inter.integral(times)
+    together = np.exp((total + (classes - 1) * inter.integral(times)) / classes)[:, None, None]
+    apart = np.exp(gap / classes)[:, None, None]
+    mean = start.mean(axis=-2, keepdims=True)
+    return np.asarray(mean[..., None, :, :] * together + (start - mean)[..., None, :, :] * apart)
+
+
+def logit_path(
+    times: Float[np.ndarray, " time"],
+    start: Float[np.ndarray, "*trial class feature"],
+    intra: Strength,
+    inter: Strength,
+) -> Float[np.ndarray, "*trial time class feature"]:
+    """L-model for any K and p ≥ K, and any α(t), β(t).
+
+    With c_k = d_k·x_k/|d_k|² and ρ the cosine of two d's: the mean s of the c_k grows with (A + (K−1) ρ B)/K, their
+    differences with (A − ρ B)/K, and x_k(t) = x_k(0) + (1/K) ∫ [(α − β) c_k d_k + β Σ_l c_l d_l]. Since α can be
+    integrated against either growth once β has been, two scalar integrals serve all classes and starts.
+    Exact also where β/α varies, unlike the printed (9).
+
+    >>> from dynascope.models.elastic.strengths import Constant
+    >>> path = logit_path(np.array([1.0]), np.array([[0.5, -0.5], [-0.5, 0.5]]), Constant(2.0), Constant(0.0))
+    >>> path.round(3).tolist()
+    [[[1.359, -1.359], [-1.359, 1.359]]]
+    """
+    classes, features = start.shape[-2:]
+    directions = margin_directions(classes, features)
+    cosine = direction_cosine(classes, features)
+    amplitude = np.einsum("...kp,kp->...k", start, directions) / (directions[0] @ directions[0])
+    mean = amplitude.mean(axis=-1, keepdims=True)
+    weights = np.array([(classes - 1) * cosine, -cosine])  # of B in the growth of s and of c − s, beside A
+    grown, with_inter = _growth_integrals(times, intra, inter, weights / classes, 1 / classes)
+    with_intra = classes * (grown - 1) - weights[:, None] * with_inter  # ∫ α·growth, from the growth's own equation
+    # x(t) is the start plus four fixed patterns: own direction and sum over classes, for s and for c − s
+    patterns = [start]
+    for part in (np.broadcast_to(mean, amplitude.shape), amplitude - mean):
+        pulled = part[..., None] * directions
+        patterns += [pulled, np.broadcast_to(pulled.sum(axis=-2, keepdims=True), pulled.shape)]
+    curves = [
+        np.full(len(times), float(classes)),
+        *np.stack([with_intra - with_inter, with_inter], axis=1).reshape(4, -1),
+    ]
+    basis = np.stack(patterns, axis=-3).reshape((*start.shape[:-2], 5, -1))
+    path: np.ndarray = np.matmul(np.transpose(curves) / classes, basis)  # (…, time, class·feature)
+    return path.reshape((*path.shape[:-1], classes, features))
+
+
+def _growth_integrals(
+    times: np.ndarray, intra: Strength, inter: Strength, inter_weights: np.ndarray, intra_weight: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """exp(a A + b B) at `times`, and ∫₀ᵗ β exp(a A + b B), for each b: two arrays (weight, time).
+
+    Gauss-Legendre with ten nodes on pieces short enough for the integrand to be smooth: cut at `times` and at the knots
+    of sampled curves, and further so that neither 1 + t nor the growth changes by more than a factor of about e^½.
+    """
+
+    def growth(at: np.ndarray) -> np.ndarray:
+        return np.asarray(np.exp(intra_weight * intra.integral(at) + inter_weights[:, None] * inter.integral(at)))
+
+    edges = _pieces(times, intra, inter, growth)
+    half, middle = np.diff(edges) / 2, (edges[1:] + edges[:-1]) / 2
+    nodes = middle[:, None] + half[:, None] * _NODES  # (piece, node)
+    values = growth(nodes.ravel()).reshape(len(inter_weights), *nodes.shape) * inter(nodes)
+    total = np.concatenate([np.zeros((len(inter_weights), 1)), np.cumsum((values @ _WEIGHTS) * half, axis=1)], axis=1)
+    return growth(times), total[:, np.searchsorted(edges, times)]
+
+
+def _pieces(
+    times: np.ndarray, intra: Strength, inter: Strength, growth: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    knots = [strength.times for strength in (intra, inter) if isinstance(strength, Sampled)]
+    edges = np.unique(np.concatenate([[0.0], times, *[k[k < times[-1]] for k in knots]]))
+    stretch = np.diff(np.log1p(edges))
+    change = np.abs(np.diff(np.log(growth(edges)), axis=1)).max(axis=0)
+    count = np.ceil(2 * np.maximum(stretch, change)).clip(1, 10_000).astype(int)
+    parts = [np.linspace(a, b, n, endpoint=False) for a, b, n in zip(edges[:-1], edges[1:], count, strict=True)]
+    return np.concatenate([*parts, edges[-1:]])
+
+
+def general_path(
+    times: Float[np.ndarray, " time"],
+    start: Float[np.ndarray, "*trial class feature"],
+    drift: Callable[[float], np.ndarray],
+    *,
+    constant: bool,
+    knots: Float[np.ndarray, " knot"],
+) -> Float[np.ndarray, "*trial time class feature"]:
+    """Any drift M(t): the matrix exponential if it is constant, else an adaptive solver (relative error 1e-10).
+
+    `knots` are times at which M bends; the solver starts anew there.
+
+    >>> rest = lambda time: np.zeros((2, 2))
+    >>> general_path(np.array([2.0]), np.ones((2, 1)), rest, constant=True, knots=np.array([])).tolist()
+    [[[1.0], [1.0]]]
+    """
+    flat = start.reshape(-1, start.shape[-2] * start.shape[-1])  # (trial, state)
+    if constant:
+        flows: list[Any] = [expm(drift(0.0) * time) for time in times]
+    else:
+        flows = _flows(times, drift, flat.shape[1], knots)
+    path = np.einsum("tij,nj->nti", np.stack(flows), flat)
+    return np.asarray(path).reshape((*start.shape[:-2], len(times), *start.shape[-2:]))
+
+
+def _flows(times: np.ndarray, drift: Callable[[float], np.ndarray], size: int, knots: np.ndarray) -> list[np.ndarray]:
+    """The propagator from 0 to each time."""
+    flow, flows = np.eye(size), []
+    stops = np.unique(np.concatenate([[0.0], times, knots[(knots > 0) & (knots < times[-1])]]))
+    wanted = set(times.tolist())
+
+    def slope(time: float, state: np.ndarray) -> np.ndarray:
+        return np.asarray(drift(time) @ state.reshape(size, size)).ravel()
+
+    if 0.0 in wanted:
+        flows.append(flow)
+    for begin, end in pairwise(stops):
+        solved = solve_ivp(slope, (begin, end), flow.ravel(), method="DOP853", rtol=1e-10, atol=1e-12)
+        flow = solved.y[:, -1].reshape(size, size)
+        if end in wanted:
+            flows.append(flow)
+    return flows

@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import quad
+
+from dynascope.models.elastic.strengths import Constant, Function, PowerLaw, Sampled, as_strength
+
+times = st.floats(0.0, 50.0)
+
+
+@given(st.floats(-2, 2), st.one_of(st.floats(-1, 3), st.just(1.0), st.floats(1 - 1e-9, 1 + 1e-9)), times)
+def test_power_law_integrates_itself(scale, index, end):
+    law = PowerLaw(scale, index)
+    expected = quad(lambda t: scale / (1 + t) ** index, 0, end, epsabs=1e-12, epsrel=1e-12)[0]
+    assert float(law.integral(end)) == pytest.approx(expected, rel=1e-9, abs=1e-10)
+
+
+@given(st.lists(st.floats(-2, 2), min_size=2, max_size=6), st.floats(0, 2), times)
+def test_sampled_curve_integrates_itself(values, first, end):
+    knots = first + np.cumsum(np.linspace(0.5, 1.5, len(values)))
+    curve = Sampled(knots, values)
+    inside = [knot for knot in knots if knot < end]
+    expected = sum(
+        quad(lambda t: float(curve(t)), a, b)[0] for a, b in zip([0.0, *inside], [*inside, end], strict=True)
+    )
+    assert float(curve.integral(end)) == pytest.approx(expected, rel=1e-9, abs=1e-10)
+    np.testing.assert_allclose(curve(knots), values)
+
+
+def test_functions_and_numbers_become_strengths():
+    grid = np.array([3.0, 0.5, 0.0, 2.0])  # in any order
+    np.testing.assert_allclose(Function(np.sin).integral(grid), 1 - np.cos(grid), atol=1e-12)
+    np.testing.assert_allclose(as_strength("intra", lambda t: 2 * t).integral(grid), grid**2, atol=1e-12)
+    assert isinstance(as_strength("intra", 1), Constant)
+    np.testing.assert_allclose(Constant(-0.5).integral(grid), -0.5 * grid)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: as_strength("intra", "strong"), "intra must be a number, a PowerLaw"),
+        (lambda: PowerLaw(float("nan"), 1.0), "scale must be finite"),
+        (lambda: Sampled([0.0, 1.0], [1.0]), "equally long lists"),
+        (lambda: Sampled([1.0, 0.5], [1.0, 2.0]), "times must increase"),
+        (lambda: Sampled([0.0], [1.0]), "at least two numbers"),
+        (lambda: PowerLaw(1.0, 1.0)(-1.0), "times must be at least 0"),
+        (lambda: Function(lambda t: float("nan"))(1.0), "strength must be finite"),
+    ],
+)
+def test_strengths_that_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
