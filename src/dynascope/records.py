@@ -14,6 +14,7 @@ import uuid
 import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,15 @@ def _commit() -> str:
     return head.stdout.strip() if tracked.returncode == head.returncode == 0 else "unknown"
 
 
+@functools.cache
+def _version() -> str:
+    """Version of the installed package; unknown where the sources run without being installed."""
+    try:
+        return metadata.version("dynascope")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
 def with_provenance(
     dataset: xr.Dataset,
     model: str,
@@ -58,8 +68,6 @@ def with_provenance(
     >>> attribute(run, "parameters")
     {'noise': 0.1}
     """
-    from dynascope import __version__  # noqa: PLC0415 (the package imports this file)
-
     content = {
         "model": model,
         "parameters": parameters,
@@ -67,7 +75,7 @@ def with_provenance(
         "seed": seed,
         "precision": precision,
         "versions": {
-            "dynascope": __version__,
+            "dynascope": _version(),
             "python": platform.python_version(),
             "jax": jax.__version__,
             "numpy": np.__version__,
