@@ -271,7 +271,8 @@ def simulate_command(family: str, model: type[SpringBlock]) -> Callable[..., Non
     True
     """
     makes = dict(inspect.signature(model).parameters)
-    runs = {k: v for k, v in inspect.signature(model.simulate).parameters.items() if k not in ("self", "progress")}
+    hidden = ("self", "progress", "unknown")
+    runs = {k: v for k, v in inspect.signature(model.simulate).parameters.items() if k not in hidden}
 
     def command(**given: Any) -> None:
         out, as_json = given.pop("out"), given.pop("as_json")

@@ -116,15 +116,13 @@ def test_memory_does_not_grow_with_unsaved_steps():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((1.0, 0.1, 1), "save_points must be from 2"),
-        ((1.0, 0.1, 100), r"to 11 \(every step\), got 100"),
-        ((1.0, 0.1, 10**13), "save_points must be from 2"),
+        ((1.0, 0.1, 1), "save_points must be at least 2"),
         ((1.0, 0.1, 3.0), r"a whole number or a list of times, got 3\.0"),
         ((1.0, 0.1, [0.2, 0.21]), "at least one step of dt"),
         ((1.0, 0.1, [0.5, 0.2]), "must increase"),
         ((1.0, 0.1, [0.5, 2.0]), "lie between 0 and duration"),
         ((1.0, 0.1, []), "a whole number or a list of times"),
-        ((1e9, 1e-3, 2), r"2\*\*32 steps"),
+        ((1e9, 1e-3, 2), r"from 1 to 2\*\*32 - 1 steps"),
     ],
 )
 def test_save_points_that_make_no_sense(arguments, message):

@@ -3,7 +3,9 @@
 Every model family declares the core dimensions of its fields; what stands before them is the grid.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+import difflib
+import inspect
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -119,6 +121,25 @@ def flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be True or False, got {value!r}")
     return bool(value)
+
+
+class UnknownOptionError(TypeError, ValueError):
+    """An option that does not exist: Python's own error for it, and ours for bad input."""
+
+
+def refuse_unknown(unknown: Mapping[str, Any], function: Callable[..., Any]) -> None:
+    """Name the first option that a function does not have, and what it does have.
+
+    >>> refuse_unknown({"sed": 1}, lambda seed, trials, **unknown: None)
+    Traceback (most recent call last):
+    dynascope.models.parameters.UnknownOptionError: sed=1 is not an option; there are seed, trials. Did you mean seed?
+    """
+    for name, value in unknown.items():
+        parameters = inspect.signature(function).parameters.values()
+        known = [p.name for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise UnknownOptionError(f"{name}={value!r} is not an option; there are {', '.join(known)}.{hint}")
 
 
 def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ arrays shaped (core…, grid, trial); parameters are dicts of arrays that broadc
 the noise of a step is shaped (element, 1, trial), the same at every grid point.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -39,25 +40,21 @@ def padded_trials(trials: int) -> int:
 def save_steps(duration: float, dt: float, save_points: Any) -> Int[np.ndarray, " time"]:
     """Steps at which to save: `save_points` evenly spaced moments from 0 to `duration`, or given times.
 
-    Times fall on the nearest step; two that fall on the same step are refused.
+    The duration is rounded up to whole steps, and every step is saved if there are fewer than asked for. Given times
+    fall on the nearest step; two that fall on the same one are refused.
 
     >>> save_steps(1.0, 0.1, 3)
     array([ 0,  5, 10])
     >>> save_steps(1.0, 0.1, [0.2, 0.7])
     array([2, 7])
     """
-    total = round(duration / dt)
-    if total < 1 or abs(duration / dt - total) > 1e-6 * max(total, 1):
-        near = max(total, 1) * dt
-        raise ValueError(f"duration must be a whole number of steps of dt = {dt}, such as {near:.10g}, got {duration}")
-    if total >= 2**32:
-        raise ValueError(f"duration / dt must stay below 2**32 steps, got {total}")
+    total = math.ceil(duration / dt - 1e-9)
+    if not 1 <= total < 2**32:
+        raise ValueError(f"duration / dt must be from 1 to 2**32 - 1 steps, got {duration} / {dt}")
     if isinstance(save_points, int | np.integer) and not isinstance(save_points, bool):
-        if not 2 <= save_points <= total + 1:
-            raise ValueError(
-                f"save_points must be from 2 (start and end) to {total + 1} (every step), got {save_points}"
-            )
-        return np.rint(np.linspace(0, total, int(save_points))).astype(np.int64)
+        if save_points < 2:
+            raise ValueError(f"save_points must be at least 2 (start and end) or a list of times, got {save_points}")
+        return np.rint(np.linspace(0, total, min(int(save_points), total + 1))).astype(np.int64)
     times = as_float("save_points", save_points)
     if times.ndim != 1 or times.size == 0:
         raise ValueError(f"save_points must be a whole number or a list of times, got {save_points!r}")

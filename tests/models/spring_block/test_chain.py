@@ -60,6 +60,12 @@ def test_requested_times_are_saved():
     assert run["time"].attrs["units"] == "model time"
 
 
+def test_durations_are_rounded_up_to_whole_steps():
+    run = SpringBlock().simulate(duration=1.0, dt=0.35, trials=1)
+    np.testing.assert_allclose(run["time"], [0.0, 0.35, 0.7, 1.05])  # every step, where there are fewer than asked for
+    assert SpringBlock().simulate(duration=0.1, dt=0.01, trials=1).sizes["time"] == 11
+
+
 def test_three_grid_dimensions_and_labels():
     panel = xr.DataArray([0.1, 0.2], dims="panel", coords={"panel": ["left", "right"]})
     chain = SpringBlock(friction_left=panel, **grid(noise=[0.0, 0.1], stiffness=[1.0, 2.0, 3.0]))
@@ -162,9 +168,7 @@ def test_parameters_that_are_refused(fields, message):
         ({"dt": float("nan")}, "dt must be finite"),
         ({"trials": 0}, "trials must be a whole number of at least 1"),
         ({"seed": -1}, "seed must be an integer"),
-        ({"save_points": 1}, r"save_points must be from 2 \(start and end\) to 10001 \(every step\), got 1"),
-        ({"duration": 1.0, "dt": 0.35}, "duration must be a whole number of steps of dt = 0.35, such as 1.05, got 1.0"),
-        ({"duration": 0.004}, "duration must be a whole number of steps"),
+        ({"save_points": 1}, "save_points must be at least 2"),
         ({"truncate": True}, "truncate must be a real number"),
         ({"trials": 10**12}, "trials must stay below"),
         ({"dynamics": "quantum"}, "dynamics must be one of overdamped, inertial, langevin, got 'quantum'"),
@@ -200,8 +204,8 @@ def test_closed_forms_refuse_nonsense(call, message):
 
 
 def test_unknown_options_and_fields_are_refused():
-    with pytest.raises(TypeError, match="frequency"):
-        SpringBlock().simulate(frequency=1.0)
+    with pytest.raises(ValueError, match=r"sed=1 is not an option; there are .*\. Did you mean seed\?"):
+        SpringBlock().simulate(sed=1)
     with pytest.raises(TypeError, match="mass"):
         SpringBlock(mass=1.0)
 

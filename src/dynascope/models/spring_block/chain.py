@@ -21,6 +21,7 @@ from dynascope.models.parameters import (
     count,
     flag,
     one_of,
+    refuse_unknown,
     require,
     scalar,
 )
@@ -112,14 +113,15 @@ class SpringBlock(eqx.Module):
         start: Any = None,
         precision: str = "float64",
         progress: bool | None = None,
+        **unknown: Any,
     ) -> xr.Dataset:
         """Simulate every point of the grid and return positions, loads, energy and force over time.
 
-        duration: model time to simulate.
+        duration: model time to simulate, rounded up to whole steps.
         dt: length of a step, and the window of the noise.
         trials: independent repetitions at every grid point.
         seed: integer that fixes all randomness.
-        save_points: how many evenly spaced times to save, or the times themselves.
+        save_points: how many evenly spaced times to save (at most every step), or the times themselves.
         dynamics: overdamped (5); inertial, unit masses with stick-slip friction on the noisy force (4), (S2), (S3); or
             langevin, noise on the velocity after friction (S4), (S5).
         damping: γ of the inertial and langevin dynamics.
@@ -143,6 +145,7 @@ class SpringBlock(eqx.Module):
         (('grid_0', 'trial', 'time', 'block'), (2, 4, 3, 8))
         """
         begun = time.perf_counter()
+        refuse_unknown(unknown, self.simulate)
         options = Options(
             duration=scalar("duration", duration, above=0.0),
             dt=scalar("dt", dt, above=0.0),
