@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
@@ -81,7 +82,7 @@ def with_provenance(
             "numpy": np.__version__,
         },
         "commit": _commit(),
-        "device": str(jax.devices()[0].device_kind),
+        "device": str(next(iter(jnp.zeros(()).devices())).device_kind),  # the default one, as the user set it
         "host": platform.node(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "wall_time": round(wall_time, 4),
