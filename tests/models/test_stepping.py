@@ -28,7 +28,7 @@ def explode(state, noise, time, parameters, dt):
 
 
 def _march(step, parameters, **options):
-    given = {"dt": 0.1, "saves": np.array([0, 10]), "elements": 1, "seed": 0} | options
+    given = {"dt": 0.1, "saves": np.array([0, 10]), "trials": 16, "elements": 1, "seed": 0} | options
     with jax.enable_x64(True):
         start = {"x": jnp.ones((given["elements"], len(parameters["rate"]), 16))}
         return [state["x"] for state in stepping.march(step, start, parameters, **given)]
@@ -88,6 +88,18 @@ def test_explosion_is_named_where_it_begins():
     with pytest.raises(FloatingPointError, match=r"step 309 \(time 30\.9\) in trial 0 with rate=90") as caught:
         _march(explode, {"rate": rate}, saves=np.array([0, 100, 1000]))
     assert "smaller dt" in str(caught.value)
+
+
+def blow_up_late_lanes(state, noise, time, parameters, dt):
+    lane = jnp.arange(16)
+    return {"x": jnp.where(lane >= 3, jnp.inf, state["x"]) + 0 * noise}
+
+
+def test_lanes_that_only_pad_are_not_looked_at():
+    (end,) = _march(blow_up_late_lanes, {"rate": np.zeros((1, 1))}, trials=3, saves=np.array([5]))
+    assert end.shape == (1, 1, 3)
+    with pytest.raises(FloatingPointError, match=r"step 1 \(time 0\.1\) in trial 3"):
+        _march(blow_up_late_lanes, {"rate": np.zeros((1, 1))}, trials=4, saves=np.array([5]))
 
 
 def test_explosion_is_found_across_batches(monkeypatch):

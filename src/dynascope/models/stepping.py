@@ -113,6 +113,7 @@ def march(
     *,
     dt: float,
     saves: Int[np.ndarray, " time"],
+    trials: int,
     elements: int,
     seed: int,
     bound: float | None = None,
@@ -120,26 +121,26 @@ def march(
     label: str = "simulating",
     progress: bool | None = None,
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yield the state at each save step; nothing in between is kept.
+    """Yield the state at each save step, for the first `trials` of its lanes; nothing in between is kept.
 
-    `elements` normals per step and trial are drawn in batches (one is shared by all if `elements` is 1).
+    The state has `padded_trials(trials)` lanes. `elements` normals per step and trial are drawn in batches (one is
+    shared by all if `elements` is 1).
     A state that stops being finite raises FloatingPointError naming step, time, trial and parameters.
     The caller holds JAX's x64 context when `precision` is float64, and may stop iterating early.
 
     >>> drift = lambda state, noise, time, parameters, dt: {"x": state["x"] + dt + 0 * noise}
     >>> saved = march(drift, {"x": jnp.zeros((1, 1, 16))}, {}, dt=0.5, saves=np.array([0, 2]),
-    ...               elements=1, seed=0, precision="float32")
+    ...               trials=2, elements=1, seed=0, precision="float32")
     >>> [float(state["x"][0, 0, 0]) for state in saved]
     [0.0, 1.0]
     """
     dtype = np.dtype(precision)
-    trials = next(iter(state.values())).shape[-1]
-    length = 2 * int(
-        np.clip(_NOISE_BATCH // (2 * elements * trials), 1, saves[-1] // 2 + 1)
-    )  # even: noise comes in pairs
+    lanes = padded_trials(trials)
+    pairs = np.clip(_NOISE_BATCH // (2 * elements * lanes), 1, saves[-1] // 2 + 1)
+    length = 2 * int(pairs)  # steps drawn at once; float32 noise comes in pairs
     step_size = jnp.asarray(dt, dtype)
     parameters = {name: jnp.asarray(value, dtype) for name, value in parameters.items()}  # moved once, not per call
-    draw = partial(normals, seed, steps=length, elements=elements, trials=trials, dtype=dtype, bound=bound)
+    draw = partial(normals, seed, steps=length, elements=elements, trials=lanes, dtype=dtype, bound=bound)
     now, drawn, noise = 0, -1, None
     with progress_bar(label, int(saves[-1]), progress) as report:
         for save in saves:
@@ -161,9 +162,11 @@ def march(
                 )
                 now = end
                 report(now)
-            saved = {name: np.asarray(value) for name, value in state.items()}
+            saved = {name: np.asarray(value)[..., :trials] for name, value in state.items()}
             if not all(np.isfinite(value).all() for value in saved.values()):
-                raise _first_failure(step, before, since, draw, parameters=parameters, dt=step_size, length=length)
+                raise _first_failure(
+                    step, before, since, draw, parameters=parameters, dt=step_size, length=length, trials=trials
+                )
             yield saved
 
 
@@ -176,6 +179,7 @@ def _first_failure(
     parameters: Parameters,
     dt: Any,
     length: int,
+    trials: int,
 ) -> FloatingPointError:
     """Run the failed stretch again, keeping every state, to name where it began."""
     while True:
@@ -185,7 +189,7 @@ def _first_failure(
         broken = ~np.all(
             [np.isfinite(value).all(axis=tuple(range(1, value.ndim - 2))) for value in map(np.asarray, path.values())],
             axis=0,
-        )  # (step, grid, trial)
+        )[..., :trials]  # (step, grid, trial)
         if broken.any():
             index, point, trial = np.argwhere(broken)[0]
             at = {

@@ -50,6 +50,7 @@ def run_chains(
             parameters | constants,
             dt=options.dt,
             saves=saves,
+            trials=options.trials,
             elements=1 if options.shared_noise else blocks,
             seed=seed,
             bound=options.truncate,
@@ -61,7 +62,7 @@ def run_chains(
         rule = _StoppingRule(options.stop_tolerance, np.abs(parameters["target"]))
         for index, values in enumerate(states):
             for name, value in values.items():
-                saved[name][index] = value[..., : options.trials]
+                saved[name][index] = value
             if rule.all_held(saved, index, saves[index] * options.dt):
                 for value in saved.values():
                     value[index:] = value[index]
