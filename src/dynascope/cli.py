@@ -17,9 +17,10 @@ from rich.console import Console
 from rich.table import Table
 
 from dynascope import __version__
+from dynascope.experiments.registry import find, names
 from dynascope.models.parameters import ParameterValue, grid
 from dynascope.models.spring_block import SpringBlock
-from dynascope.records import attribute, check_writable, digest, load, save, write_whole
+from dynascope.records import attribute, check_writable, digest, load, save, to_json, write_text
 
 FAMILIES = {"spring-block": SpringBlock}
 _COLOURS = {"reproduced": "green", "erratum": "yellow", "not reproduced": "bold red", "not run": "dim"}
@@ -55,12 +56,6 @@ def _escape(text: str) -> str:
     return text.replace("[", r"\[")
 
 
-def _print_json(content: Any) -> None:
-    from dynascope.report import to_json  # noqa: PLC0415 (imports matplotlib)
-
-    print(to_json(content))
-
-
 def _say(line: str) -> None:
     """What is going on, for a person at a terminal."""
     console = Console(stderr=True)
@@ -88,7 +83,7 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Hold published equations and figures against simulation. Exit status 1 if a claim is not reproduced."""
-    from dynascope.report import claims_json, write_text  # noqa: PLC0415 (imports matplotlib)
+    from dynascope.report import claims_json  # noqa: PLC0415 (imports matplotlib)
     from dynascope.report import verify as run_claims  # noqa: PLC0415
 
     if out is not None:
@@ -131,13 +126,12 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Run one figure or equation: record, picture, claims and report. Exit status 1 if a claim is not reproduced."""
-    from dynascope.experiments.registry import find, names  # noqa: PLC0415 (imports matplotlib)
-    from dynascope.report import reproduce as run_experiment  # noqa: PLC0415
+    from dynascope.report import reproduce as run_experiment  # noqa: PLC0415 (imports matplotlib)
 
     if list_all:
         entries = [{"name": each, "source": find(each).source, "title": find(each).title} for each in names()]
         if as_json:
-            _print_json(entries)
+            print(to_json(entries))
         else:
             table = Table(box=None, pad_edge=False)
             for column in ("name", "source", "title"):
@@ -152,14 +146,8 @@ def reproduce(
     result = run_experiment(name, scale, out)
     files = {key: str(path) for key, path in result.files.items()}
     if as_json:
-        _print_json(
-            {
-                "name": name,
-                "scale": scale,
-                "claims": [claim.to_json() for claim in result.claims],
-                "files": files,
-            }
-        )
+        claims = [claim.to_json() for claim in result.claims]
+        print(to_json({"name": name, "scale": scale, "claims": claims, "files": files}))
     else:
         _print_claims(result.claims)
         for key in ("picture", "report"):
@@ -181,7 +169,7 @@ def show(
     if out is not None:
         _draw(record, out)
     if as_json:
-        _print_json(content)
+        print(to_json(content))
         return
     console = Console()
     console.print(
@@ -222,7 +210,7 @@ def _check_picture(path: Path) -> None:
 
 def _draw(record: xr.Dataset, out: Path) -> None:
     from dynascope.plots import plot_run, save_figure  # noqa: PLC0415 (imports matplotlib)
-    from dynascope.report import html_report, write_text  # noqa: PLC0415
+    from dynascope.report import html_report  # noqa: PLC0415
 
     if out.suffix == ".html":
         write_text(out, html_report(str(attribute(record, "model")), record, figure=plot_run(record)))
@@ -238,10 +226,11 @@ def cite(
     """Print BibTeX entries for dynascope and for the papers behind its models."""
     text = resources.files("dynascope").joinpath("references.bib").read_text(encoding="utf-8")
     if out is not None:
-        write_whole(out, lambda place: place.write_text(text, encoding="utf-8"))
+        write_text(out, text)
     if as_json:
         entries = re.split(r"\n(?=@)", text.strip())
-        _print_json({re.match(r"@\w+\{([^,]+),", entry)[1]: entry.strip() for entry in entries})  # type: ignore[index]
+        keyed = {re.match(r"@\w+\{([^,]+),", entry)[1]: entry.strip() for entry in entries}  # type: ignore[index]
+        print(to_json(keyed))
     else:
         print(text.strip())
 
@@ -276,8 +265,9 @@ def simulate_command(family: str, model: type[SpringBlock]) -> Callable[..., Non
 
     def command(**given: Any) -> None:
         out, as_json = given.pop("out"), given.pop("as_json")
-        if out is not None:
-            check_writable(out) if out.suffix == ".nc" else _check_picture(out)
+        if out is not None and out.suffix != ".nc":
+            _check_picture(out)
+        check_writable(out or Path("results") / f"{family}.nc")
         values = {name: _value(name, given[name], makes[name]) for name in makes}
         varied = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
         chains = model(**{**values, **grid(**varied)})
@@ -288,7 +278,7 @@ def simulate_command(family: str, model: type[SpringBlock]) -> Callable[..., Non
         if path != record:
             _draw(run, path)
         if as_json:
-            _print_json({"record": str(record), **_describe(run)})
+            print(to_json({"record": str(record), **_describe(run)}))
         else:
             print(f"record: {record}" + (f"\npicture: {path}" if path != record else ""))
 

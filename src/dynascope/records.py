@@ -206,6 +206,34 @@ def write_whole(path: Path, write: Any) -> Path:
     return path
 
 
+def to_json(content: Any) -> str:
+    r"""Write plain values as JSON; numbers that are not finite become null.
+
+    >>> to_json({"a": float("nan")})
+    '{\n  "a": null\n}'
+    """
+    return json.dumps(_finite(content), indent=2, ensure_ascii=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write a text file whole or not at all.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_text(Path(folder) / "a.txt", "hello").read_text()
+    'hello'
+    """
+    return write_whole(path, lambda place: place.write_text(text, encoding="utf-8"))
+
+
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Make the folder of a file that is to be written, and refuse now what would fail after the work.
 

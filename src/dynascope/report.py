@@ -3,7 +3,6 @@
 import base64
 import html
 import io
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from matplotlib.figure import Figure
 from dynascope.experiments.claims import Claim
 from dynascope.experiments.registry import find, names, output_folder
 from dynascope.plots import save_figure
-from dynascope.records import check_writable, digest, save, write_whole
+from dynascope.records import check_writable, digest, save, to_json, write_text
 
 
 @dataclass(frozen=True)
@@ -86,34 +85,6 @@ def claims_json(claims: Sequence[Claim]) -> str:
     '[\n  {\n   '
     """
     return to_json([claim.to_json() for claim in claims])
-
-
-def to_json(content: Any) -> str:
-    r"""Write plain values as JSON; numbers that are not finite become null.
-
-    >>> to_json({"a": float("nan")})
-    '{\n  "a": null\n}'
-    """
-    return json.dumps(_finite(content), indent=2, ensure_ascii=False)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
-
-
-def write_text(path: Path, text: str) -> Path:
-    """Write a text file whole or not at all.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_text(Path(folder) / "a.txt", "hello").read_text()
-    'hello'
-    """
-    return write_whole(path, lambda place: place.write_text(text, encoding="utf-8"))
 
 
 def summary(claim: Claim) -> str:

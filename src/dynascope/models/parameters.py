@@ -111,6 +111,19 @@ def count(name: str, value: Any, *, at_least: int = 1) -> int:
     return int(value)
 
 
+def increasing(name: str, values: Any) -> Float[np.ndarray, " time"]:
+    """Convert to a list of increasing times from 0 or later.
+
+    >>> increasing("times", [1.0, 0.5])
+    Traceback (most recent call last):
+    ValueError: times must be an increasing list that starts at 0 or later, got [1.  0.5]
+    """
+    times = as_float(name, values)
+    if times.ndim != 1 or times.size == 0 or times[0] < 0 or np.any(np.diff(times) <= 0):
+        raise ValueError(f"{name} must be an increasing list that starts at 0 or later, got {times}")
+    return times
+
+
 def flag(name: str, value: Any) -> bool:
     """Accept True or False and nothing that merely looks like it.
 

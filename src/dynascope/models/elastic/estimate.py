@@ -12,7 +12,7 @@ import xarray as xr
 from jaxtyping import Float
 from scipy.signal import savgol_filter
 
-from dynascope.models.elastic.geometry import direction_cosine, margin_directions
+from dynascope.models.elastic.geometry import direction_cosine, margin_amplitudes, margin_directions
 from dynascope.models.parameters import as_float, count, one_of, scalar
 
 CONFIDENCE = 0.95
@@ -113,9 +113,8 @@ def _growth(means: np.ndarray, geometry: str) -> _Growth:
         centre = means.mean(axis=-2)
         spread = np.sqrt(((means - centre[..., None, :]) ** 2).sum(axis=(-1, -2)))
         return _Growth(classes, np.linalg.norm(centre, axis=-1), spread, classes - 1.0, -1.0)
-    directions = margin_directions(classes, features)
     cosine = direction_cosine(classes, features)
-    amplitude = np.einsum("...kp,kp->...k", means, directions) / (directions[0] @ directions[0])
+    amplitude = margin_amplitudes(means)
     centre = amplitude.mean(axis=-1)
     spread = np.linalg.norm(amplitude - centre[..., None], axis=-1)
     return _Growth(classes, centre, spread, (classes - 1) * cosine, -cosine)
@@ -273,8 +272,8 @@ def relative_difference(
             f"imitated must have the shape of genuine, (…, time, class, feature) = {x.shape}, got {y.shape}"
         )
     if geometry == "logits":
-        directions = margin_directions(*x.shape[-2:])
-        distance = np.abs(np.einsum("...kp,kp->...k", x - y, directions)) / np.linalg.norm(directions[0])
+        length = np.linalg.norm(margin_directions(*x.shape[-2:])[0])
+        distance = np.abs(margin_amplitudes(x - y)) * length
     else:
         distance = np.linalg.norm(x - y, axis=-1)
     scale = (np.linalg.norm(x, axis=-1) + np.linalg.norm(y, axis=-1)) / 2

@@ -36,6 +36,16 @@ def direction_cosine(classes: int, features: int) -> float:
     return (features / classes**2 - 2 / classes) / square
 
 
+def margin_amplitudes(means: Float[np.ndarray, "*lead class feature"]) -> Float[np.ndarray, "*lead class"]:
+    """c_k = d_k·x_k/|d_k|²: how far each class mean has come along its own margin direction.
+
+    >>> margin_amplitudes(3 * margin_directions(3, 4)).round(12).tolist()
+    [3.0, 3.0, 3.0]
+    """
+    directions = margin_directions(*means.shape[-2:])
+    return np.asarray(np.einsum("...kp,kp->...k", means, directions) / (directions[0] @ directions[0]))
+
+
 def geometry_blocks(
     geometry: Any, classes: int, features: int, *, own_weight: float = 0.8
 ) -> Float[np.ndarray, "{classes} {classes} {features} {features}"]:

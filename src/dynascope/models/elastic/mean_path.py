@@ -9,7 +9,7 @@ from jaxtyping import Float
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
-from dynascope.models.elastic.geometry import direction_cosine, margin_directions
+from dynascope.models.elastic.geometry import direction_cosine, margin_amplitudes, margin_directions
 from dynascope.models.elastic.strengths import Sampled, Strength
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
@@ -28,9 +28,9 @@ def isotropic_path(
     [[[1.0], [3.0]]]
     """
     classes = start.shape[-2]
-    total, gap = intra.integral(times), intra.integral(times) - inter.integral(times)
-    together = np.exp((total + (classes - 1) * inter.integral(times)) / classes)[:, None, None]
-    apart = np.exp(gap / classes)[:, None, None]
+    within, between = intra.integral(times), inter.integral(times)
+    together = np.exp((within + (classes - 1) * between) / classes)[:, None, None]
+    apart = np.exp((within - between) / classes)[:, None, None]
     mean = start.mean(axis=-2, keepdims=True)
     return np.asarray(mean[..., None, :, :] * together + (start - mean)[..., None, :, :] * apart)
 
@@ -56,7 +56,7 @@ def logit_path(
     classes, features = start.shape[-2:]
     directions = margin_directions(classes, features)
     cosine = direction_cosine(classes, features)
-    amplitude = np.einsum("...kp,kp->...k", start, directions) / (directions[0] @ directions[0])
+    amplitude = margin_amplitudes(start)
     mean = amplitude.mean(axis=-1, keepdims=True)
     weights = np.array([(classes - 1) * cosine, -cosine])  # of B in the growth of s and of c − s, beside A
     grown, with_inter = _growth_integrals(times, intra, inter, weights / classes, 1 / classes)

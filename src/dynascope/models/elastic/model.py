@@ -16,7 +16,7 @@ from dynascope.models.elastic.geometry import drift_matrix, geometry_blocks, sam
 from dynascope.models.elastic.mean_path import general_path, isotropic_path, logit_path
 from dynascope.models.elastic.strengths import Constant, Sampled, Strength, as_strength
 from dynascope.models.noise import normals, seed_key
-from dynascope.models.parameters import Grid, ParameterValue, as_float, broadcast, count, require, scalar
+from dynascope.models.parameters import Grid, ParameterValue, as_float, broadcast, count, increasing, require, scalar
 from dynascope.models.stepping import padded_trials
 from dynascope.progress import progress_bar
 from dynascope.records import with_provenance
@@ -95,7 +95,7 @@ class LocallyElastic(eqx.Module):
         >>> LocallyElastic(classes=2, features=2).mean_path([0.0, 1.0], [[1.0, 0.0], [0.0, 1.0]]).shape
         (2, 2, 2)
         """
-        grid, begin = _increasing(times), self._start(start)
+        grid, begin = increasing("times", times), self._start(start)
         if self.closed_form is not None:
             solve = isotropic_path if self.closed_form == "isotropic" else logit_path
             return solve(grid, begin, self.intra, self.inter)
@@ -225,16 +225,9 @@ class LocallyElastic(eqx.Module):
         return saved.reshape((*self.grid.shape, *saved.shape[1:]))
 
 
-def _increasing(times: Any) -> Float[np.ndarray, " time"]:
-    grid = as_float("times", times)
-    if grid.ndim != 1 or grid.size == 0 or grid[0] < 0 or np.any(np.diff(grid) <= 0):
-        raise ValueError(f"times must be an increasing list that starts at 0 or later, got {grid}")
-    return grid
-
-
 def _saved_times(duration: float, save_points: Any) -> Float[np.ndarray, " time"]:
     if isinstance(save_points, int | np.integer) and not isinstance(save_points, bool):
         return np.linspace(0.0, duration, count("save_points", save_points, at_least=2))
-    times = _increasing(save_points)
+    times = increasing("save_points", save_points)
     require("save_points", times, times <= duration, f"lie between 0 and duration = {duration}")
     return times

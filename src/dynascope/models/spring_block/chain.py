@@ -20,6 +20,7 @@ from dynascope.models.parameters import (
     broadcast,
     count,
     flag,
+    increasing,
     one_of,
     refuse_unknown,
     require,
@@ -268,9 +269,7 @@ class SpringBlock(eqx.Module):
         >>> SpringBlock(noise=0.05).mean_path([0.0, 100.0]).shape
         (2, 7)
         """
-        times = as_float("times", times)
-        if times.ndim != 1 or times.size == 0 or times[0] < 0 or np.any(np.diff(times) <= 0):
-            raise ValueError(f"times must be an increasing list that starts at 0 or later, got {times!r}")
+        times = increasing("times", times)
         decay = scalar("noise_decay", noise_decay, at_least=0.0)
         begin = self._start(start).reshape(-1, self.blocks)
         fields = {name: self._flat(name)[:, 0] for name in ("stiffness", "friction_right", "friction_left", "target")}
