@@ -195,6 +195,7 @@ def _first_failure(
             at = {
                 name: float(np.broadcast_to(value, broken.shape[1:])[point, trial])
                 for name, value in parameters.items()
+                if np.ndim(value) <= 2  # tables and matrices have no value at a grid point
             }
             listing = ", ".join(f"{name}={value:g}" for name, value in at.items())
             after = now + int(index) + 1

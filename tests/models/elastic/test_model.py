@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.linalg import expm
 
 from dynascope import digest, load, save
 from dynascope.models.elastic.model import LocallyElastic
@@ -25,29 +24,17 @@ def test_mean_path_solves_its_own_drift(geometry, sampling):
     np.testing.assert_allclose(path[0], START, atol=1e-15)
     slope = (path[2] - path[1]).ravel() / 1e-5
     np.testing.assert_allclose(slope, model.drift(1.0) @ path[1].ravel(), atol=1e-4)
-    flow, _ = model.transition(0.0, 4.0)
-    np.testing.assert_allclose(path[3].ravel(), flow @ START.ravel(), atol=1e-7)
-
-
-def test_transition_of_a_constant_drift_is_known():
-    model = LocallyElastic(3, 3, 0.8, -0.3, "logits", [0.2, 0.3, 0.5])
-    drift, span = model.drift(0.0), 1.7
-    flow, spread = model.transition(0.5, 0.5 + span)
-    np.testing.assert_allclose(flow, expm(drift * span), atol=1e-9)
-    size = len(drift)  # Van Loan's block exponential gives ∫ Φ Φᵀ
-    block = expm(span * np.block([[-drift, np.eye(size)], [np.zeros((size, size)), drift.T]]))
-    np.testing.assert_allclose(spread, block[size:, size:].T @ block[:size, size:], atol=1e-9)
 
 
 @pytest.mark.parametrize("inter", [0.1, PowerLaw(-0.4, 0.8)])
 def test_simulation_has_the_exact_mean_and_covariance(inter):
     model = LocallyElastic(3, 3, PowerLaw(1.0, 0.5), inter, "logits", noise=0.4)
     samples, trials = 4, 4000
-    run = model.simulate(3.0, samples, trials, save_points=[1.0, 3.0], start=START, seed=2)
+    run = model.simulate(3.0, samples=samples, trials=trials, save_points=[1.0, 3.0], start=START, seed=2)
     means = run["class_mean"].isel(time=-1).values.reshape(trials, 9)
     points = run["point"].isel(time=-1).values.reshape(trials, 3, samples, 3)
     exact = model.mean_path([3.0], START)[0].ravel()
-    covariance = 0.4**2 / samples * model.transition(0.0, 3.0)[1]
+    covariance = model.covariance([3.0], samples)[0]
     error = np.sqrt(np.diag(covariance) / trials)
     assert np.all(np.abs(means.mean(axis=0) - exact) < 3.6 * error)  # 3 standard errors for 9 cases together
     spread = np.sqrt((np.outer(np.diag(covariance), np.diag(covariance)) + covariance**2) / trials)

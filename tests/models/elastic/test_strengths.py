@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-from dynascope.models.elastic.strengths import Constant, Function, PowerLaw, Sampled, as_strength
+from dynascope.models.elastic.strengths import Constant, Function, PowerLaw, Sampled, as_elasticity, as_strength
 
 times = st.one_of(st.just(0.0), st.floats(1e-3, 50.0))  # quadrature of the check gives up below
 
@@ -28,6 +28,26 @@ def test_sampled_curve_integrates_itself(values, first, end):
     np.testing.assert_allclose(curve(knots), values)
 
 
+def test_matrices_interpolate_and_integrate_entry_by_entry():
+    random = np.random.default_rng(0)
+    knots, values, at = np.array([0.5, 1.0, 3.0]), random.normal(size=(3, 2, 2)), np.array([[0.0, 0.7], [2.0, 9.0]])
+    curve = Sampled(knots, values)
+    for k in range(2):
+        for j in range(2):
+            entry = Sampled(knots, values[:, k, j])
+            np.testing.assert_allclose(curve(at)[..., k, j], entry(at), atol=1e-15)
+            np.testing.assert_allclose(curve.integral(at)[..., k, j], entry.integral(at), atol=1e-14)
+    matrix = Function(lambda t: t * values[0])
+    np.testing.assert_allclose(matrix.integral(at), np.multiply.outer(at**2 / 2, values[0]), atol=1e-12)
+    np.testing.assert_allclose(Constant(values[0]).integral(at), np.multiply.outer(at, values[0]))
+
+
+@pytest.mark.parametrize("value", [np.eye(3), Sampled([0.0, 1.0], np.ones((2, 3, 3))), lambda t: t * np.eye(3), 1.0])
+def test_an_elasticity_of_the_wrong_shape_is_refused(value):
+    with pytest.raises(ValueError, match=r"elasticity must be a matrix of the shape \(2, 2\)"):
+        as_elasticity(value, 2, 4)
+
+
 def test_functions_and_numbers_become_strengths():
     grid = np.array([3.0, 0.5, 0.0, 2.0])  # in any order
     np.testing.assert_allclose(Function(np.sin).integral(grid), 1 - np.cos(grid), atol=1e-12)
@@ -43,7 +63,7 @@ def test_functions_and_numbers_become_strengths():
         (lambda: PowerLaw(float("nan"), 1.0), "scale must be finite"),
         (lambda: Sampled([0.0, 1.0], [1.0]), "equally long lists"),
         (lambda: Sampled([1.0, 0.5], [1.0, 2.0]), "times must increase"),
-        (lambda: Sampled([0.0], [1.0]), "at least two numbers"),
+        (lambda: Sampled([0.0], [1.0]), "at least two entries"),
         (lambda: PowerLaw(1.0, 1.0)(-1.0), "times must be at least 0"),
         (lambda: Function(lambda t: float("nan"))(1.0), "strength must be finite"),
     ],

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy.linalg import block_diag
 
 from dynascope.models.parameters import as_float, require, scalar
 
-GEOMETRIES = ("isotropic", "logits", "mixture")
+GEOMETRIES = ("isotropic", "logits", "mixture", "softmax")
 
 
 def margin_directions(classes: int, features: int) -> Float[np.ndarray, "{classes} {features}"]:
@@ -52,8 +53,9 @@ def geometry_blocks(
     """H_kl for every pair of classes.
 
     "isotropic": the identity (I-model). "logits": the projector on d_l (L-model, (8)). "mixture": `own_weight` times
-    the projector on d_l plus the rest spread evenly over the other classes' projectors (D.20), (E.1). Or the blocks
-    themselves, shaped (class, class, feature, feature).
+    the projector on d_l plus the rest spread evenly over the other classes' projectors (D.20), (E.1). "softmax": the
+    identity, which then acts on margins e_l − softmax(x_l) instead of features (B.4). Or the blocks themselves, shaped
+    (class, class, feature, feature).
 
     >>> geometry_blocks("logits", 2, 2)[0, 1].tolist()
     [[0.5, -0.5], [-0.5, 0.5]]
@@ -71,6 +73,8 @@ def geometry_blocks(
     if geometry == "isotropic":
         return np.broadcast_to(np.eye(features), shape).copy()
     directions = margin_directions(classes, features)
+    if geometry == "softmax":
+        return np.broadcast_to(np.eye(features), shape).copy()
     projectors = np.einsum("li,lj->lij", directions, directions) / (directions[0] @ directions[0])
     if geometry == "mixture":
         own = scalar("own_weight", own_weight, at_least=0.0)
@@ -96,13 +100,51 @@ def sampling_matrix(sampling: Any, classes: int) -> Float[np.ndarray, "{classes}
     return np.broadcast_to(matrix, (classes, classes)).copy()
 
 
-def drift_matrix(elasticity: Any, sampling: Any, blocks: Any) -> Float[np.ndarray, "..."]:
-    """Assemble M, (class·feature, class·feature), from E (…, class, class), P and H; leading axes of E are kept.
+def noise_factor(covariance: Any, classes: int, features: int) -> Float[np.ndarray, "state state"] | None:
+    """A matrix F with F Fᵀ = C, the covariance of the noise in units of σ²; None for isotropic noise.
+
+    covariance: None, variances (class,), a matrix for each class (class, feature, feature), or one for all
+    (class·feature, class·feature).
+
+    >>> noise_factor([1.0, 4.0], 2, 1).tolist()
+    [[1.0, 0.0], [0.0, 2.0]]
+    """
+    if covariance is None:
+        return None
+    given, size = as_float("covariance", covariance), classes * features
+    if given.shape == (classes,):
+        full = np.kron(np.diag(given), np.eye(features))
+    elif given.shape == (classes, features, features):
+        full = block_diag(*given)
+    elif given.shape == (size, size):
+        full = given
+    else:
+        raise ValueError(
+            f"covariance must have the shape ({classes},), ({classes}, {features}, {features}) or ({size}, {size}), "
+            f"got {given.shape}"
+        )
+    values, vectors = np.linalg.eigh((full + full.T) / 2)
+    asymmetry, scale = np.abs(full - full.T).max(), max(np.abs(full).max(), np.finfo(float).tiny)
+    if asymmetry > 1e-9 * scale or values.min() < -1e-9 * scale:
+        raise ValueError(
+            f"covariance must be symmetric and positive semi-definite, got a least eigenvalue of {values.min():g} "
+            f"and an asymmetry of {asymmetry:g}"
+        )
+    return np.asarray(vectors * np.sqrt(values.clip(0)) @ vectors.T)
+
+
+def drift_matrix(elasticity: Any, sampling: Any, blocks: Any) -> Float[np.ndarray, "state state"]:
+    """Assemble M, (class·feature, class·feature): block (k, l) is E_kl P_kl H_kl.
+
+    elasticity: E (class, class), or (class, class, feature, feature) where E_kl is itself a matrix (Θ_kl of (B.4)).
 
     >>> drift_matrix(np.eye(2), np.full((2, 2), 0.5), geometry_blocks("isotropic", 2, 1)).tolist()
     [[0.5, 0.0], [0.0, 0.5]]
     """
-    weights = np.asarray(elasticity) * sampling
     classes, features = blocks.shape[0], blocks.shape[2]
-    matrix = np.einsum("...kl,klij->...kilj", weights, blocks)
-    return np.asarray(matrix).reshape((*weights.shape[:-2], classes * features, classes * features))
+    if np.ndim(elasticity) == 4:
+        pairs = np.einsum("klij,kljm->klim", elasticity, blocks)
+    else:
+        pairs = np.asarray(elasticity)[..., None, None] * blocks
+    matrix = np.einsum("kl,klij->kilj", sampling, pairs)
+    return np.asarray(matrix).reshape(classes * features, classes * features)

@@ -1,16 +1,15 @@
 """Class means over time, exactly: closed forms where they exist, an adaptive solver elsewhere."""
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 from dynascope.models.elastic.geometry import direction_cosine, margin_amplitudes, margin_directions
-from dynascope.models.elastic.strengths import Sampled, Strength
+from dynascope.models.elastic.propagation import follow_slope
+from dynascope.models.elastic.strengths import Strength
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 
@@ -98,8 +97,8 @@ def _growth_integrals(
 def _pieces(
     times: np.ndarray, intra: Strength, inter: Strength, growth: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    knots = [strength.times for strength in (intra, inter) if isinstance(strength, Sampled)]
-    edges = np.unique(np.concatenate([[0.0], times, *[k[k < times[-1]] for k in knots]]))
+    knots = np.concatenate([intra.knots, inter.knots])
+    edges = np.unique(np.concatenate([[0.0], times, knots[knots < times[-1]]]))
     stretch = np.diff(np.log1p(edges))
     change = np.abs(np.diff(np.log(growth(edges)), axis=1)).max(axis=0)
     count = np.ceil(2 * np.maximum(stretch, change)).clip(1, 10_000).astype(int)
@@ -113,39 +112,19 @@ def general_path(
     drift: Callable[[float], np.ndarray],
     *,
     constant: bool,
-    knots: Float[np.ndarray, " knot"],
+    knots: Any = (),
 ) -> Float[np.ndarray, "*trial time class feature"]:
     """Any drift M(t): the matrix exponential if it is constant, else an adaptive solver (relative error 1e-10).
 
     `knots` are times at which M bends; the solver starts anew there.
 
-    >>> rest = lambda time: np.zeros((2, 2))
-    >>> general_path(np.array([2.0]), np.ones((2, 1)), rest, constant=True, knots=np.array([])).tolist()
+    >>> general_path(np.array([2.0]), np.ones((2, 1)), lambda time: np.zeros((2, 2)), constant=True).tolist()
     [[[1.0], [1.0]]]
     """
     flat = start.reshape(-1, start.shape[-2] * start.shape[-1])  # (trial, state)
     if constant:
-        flows: list[Any] = [expm(drift(0.0) * time) for time in times]
+        flows = np.stack([expm(drift(0.0) * time) for time in times])
     else:
-        flows = _flows(times, drift, flat.shape[1], knots)
-    path = np.einsum("tij,nj->nti", np.stack(flows), flat)
+        flows = follow_slope(times, np.eye(flat.shape[1]), lambda time, flow: drift(time) @ flow, knots=knots)
+    path = np.einsum("tij,nj->nti", flows, flat)
     return np.asarray(path).reshape((*start.shape[:-2], len(times), *start.shape[-2:]))
-
-
-def _flows(times: np.ndarray, drift: Callable[[float], np.ndarray], size: int, knots: np.ndarray) -> list[np.ndarray]:
-    """The propagator from 0 to each time."""
-    flow, flows = np.eye(size), []
-    stops = np.unique(np.concatenate([[0.0], times, knots[(knots > 0) & (knots < times[-1])]]))
-    wanted = set(times.tolist())
-
-    def slope(time: float, state: np.ndarray) -> np.ndarray:
-        return np.asarray(drift(time) @ state.reshape(size, size)).ravel()
-
-    if 0.0 in wanted:
-        flows.append(flow)
-    for begin, end in pairwise(stops):
-        solved = solve_ivp(slope, (begin, end), flow.ravel(), method="DOP853", rtol=1e-10, atol=1e-12)
-        flow = solved.y[:, -1].reshape(size, size)
-        if end in wanted:
-            flows.append(flow)
-    return flows

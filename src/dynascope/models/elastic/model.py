@@ -1,8 +1,7 @@
 """The locally elastic model as users meet it: strengths, geometry and sampling in, labelled paths out."""
 
 import time
-from functools import partial
-from itertools import pairwise
+from collections.abc import Iterator
 from typing import Any
 
 import equinox as eqx
@@ -10,15 +9,33 @@ import jax
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
-from scipy.integrate import solve_ivp
 
-from dynascope.models.elastic.geometry import drift_matrix, geometry_blocks, sampling_matrix
+from dynascope.models import stepping
+from dynascope.models.elastic import simulation, softmax
+from dynascope.models.elastic.geometry import drift_matrix, geometry_blocks, noise_factor, sampling_matrix
 from dynascope.models.elastic.mean_path import general_path, isotropic_path, logit_path
-from dynascope.models.elastic.strengths import Constant, Sampled, Strength, as_strength
-from dynascope.models.noise import normals, seed_key
-from dynascope.models.parameters import Grid, ParameterValue, as_float, broadcast, count, increasing, require, scalar
-from dynascope.models.stepping import padded_trials
-from dynascope.progress import progress_bar
+from dynascope.models.elastic.propagation import follow_slope, transitions
+from dynascope.models.elastic.separation import (
+    SeparationVerdict,
+    probability_along,
+    separation_verdict,
+    share_separable,
+)
+from dynascope.models.elastic.strengths import IntraInter, Strength, as_elasticity, as_strength
+from dynascope.models.noise import seed_key
+from dynascope.models.parameters import (
+    Grid,
+    ParameterValue,
+    as_float,
+    broadcast,
+    count,
+    flag,
+    increasing,
+    one_of,
+    refuse_unknown,
+    require,
+    scalar,
+)
 from dynascope.records import with_provenance
 
 CITE = "zhang2021imitating"
@@ -36,10 +53,15 @@ class LocallyElastic(eqx.Module):
     features: dimension p of a feature vector (for the logit geometries at least K).
     intra: α(t), strength within a class: a number, PowerLaw, Sampled or a function of time.
     inter: β(t), strength between classes.
-    geometry: "isotropic", "logits", "mixture", or blocks H (class, class, feature, feature).
+    geometry: isotropic, logits, mixture, softmax (margins e_l − softmax X̄^l in place of features, (B.4)), or blocks H
+        (class, class, feature, feature).
     sampling: how often classes are trained on: None (balanced), probabilities (class,) or a stochastic matrix.
     noise: σ ≥ 0, a standard deviation per √time; may vary over a grid.
-    Source: locally elastic SDE (4)–(9).
+    elasticity: E(t) as a whole in place of intra and inter: a matrix (class, class), entries may be feature × feature
+        matrices Θ_kl, a Sampled curve of matrices or a function of time.
+    covariance: of the noise in units of σ²: (class,), (class, feature, feature) or (class·feature, class·feature), in
+        which sample i of one class shares noise with sample i of another; isotropic if not given.
+    Source: locally elastic SDE (1)–(9), (B.4), (D.20), (E.1).
 
     >>> from dynascope import PowerLaw
     >>> model = LocallyElastic(classes=3, features=3, intra=PowerLaw(1.0, 0.5), inter=0.1, geometry="logits")
@@ -47,13 +69,14 @@ class LocallyElastic(eqx.Module):
     (9, 9)
     """
 
-    intra: Strength
-    inter: Strength
+    elasticity: Strength
     blocks: Float[np.ndarray, "class class feature feature"]
     sampling: Float[np.ndarray, "class class"]
     noise: Float[np.ndarray, "..."]
+    factor: Float[np.ndarray, "state state"] | None
     grid: Grid
-    closed_form: str | None = eqx.field(static=True)
+    geometry: str = eqx.field(static=True)  # "blocks" where they were given
+    balanced: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -64,27 +87,30 @@ class LocallyElastic(eqx.Module):
         geometry: Any = "logits",
         sampling: Any = None,
         noise: ParameterValue = 0.1,
+        *,
+        elasticity: Any = None,
+        covariance: Any = None,
     ):
         classes, features = count("classes", classes, at_least=2), count("features", features)
-        self.intra, self.inter = as_strength("intra", intra), as_strength("inter", inter)
+        if elasticity is None:
+            self.elasticity = IntraInter(as_strength("intra", intra), as_strength("inter", inter), classes)
+        else:
+            self.elasticity = as_elasticity(elasticity, classes, features)
         self.blocks = geometry_blocks(geometry, classes, features)
-        self.sampling = sampling_matrix(sampling, classes)
+        self.geometry = str(geometry) if isinstance(geometry, str) else "blocks"
+        self.sampling, self.balanced = sampling_matrix(sampling, classes), sampling is None
+        self.factor = noise_factor(covariance, classes, features)
         aligned, self.grid = broadcast({"noise": noise}, core={"noise": ()}, reserved=_RESULT_NAMES)
         self.noise = aligned["noise"]
         require("noise", self.noise, self.noise >= 0, "be at least 0")
-        solved = isinstance(geometry, str) and geometry in ("isotropic", "logits") and sampling is None
-        self.closed_form = str(geometry) if solved else None
 
     def drift(self, time: float) -> Float[np.ndarray, "state state"]:
-        """M(t), (class·feature, class·feature): block (k, l) is E_kl(t) P_kl H_kl.
+        """M(t), (class·feature, class·feature): block (k, l) is E_kl(t) P_kl H_kl; "softmax" applies it to margins.
 
         >>> LocallyElastic(classes=2, features=1, intra=1.0, inter=0.5, geometry="isotropic").drift(0.0).tolist()
         [[0.5, 0.25], [0.25, 0.5]]
         """
-        at = scalar("time", time, at_least=0.0)
-        elasticity = np.full(self.sampling.shape, float(self.inter(at)))
-        np.fill_diagonal(elasticity, float(self.intra(at)))
-        return drift_matrix(elasticity, self.sampling, self.blocks)
+        return drift_matrix(self.elasticity(scalar("time", time, at_least=0.0)), self.sampling, self.blocks)
 
     def mean_path(self, times: Any, start: Any) -> Float[np.ndarray, "*trial time class feature"]:
         """Class means over time, exactly, from `start` (…, class, feature): the solution of (6).
@@ -96,138 +122,271 @@ class LocallyElastic(eqx.Module):
         (2, 2, 2)
         """
         grid, begin = increasing("times", times), self._start(start)
-        if self.closed_form is not None:
-            solve = isotropic_path if self.closed_form == "isotropic" else logit_path
-            return solve(grid, begin, self.intra, self.inter)
-        return general_path(grid, begin, self.drift, constant=self._is_constant(), knots=self._knots())
+        if isinstance(self.elasticity, IntraInter) and self.balanced and self.geometry in ("isotropic", "logits"):
+            solve = isotropic_path if self.geometry == "isotropic" else logit_path
+            return solve(grid, begin, self.elasticity.intra, self.elasticity.inter)
+        if self.geometry != "softmax":
+            return general_path(grid, begin, self.drift, constant=self.elasticity.constant, knots=self.elasticity.knots)
 
-    def _start(self, start: Any) -> np.ndarray:
-        begin, shape = as_float("start", start), (self.blocks.shape[0], self.blocks.shape[2])
-        if begin.shape[-2:] != shape:
-            raise ValueError(f"start must end in the shape (class, feature) = {shape}, got {begin.shape}")
-        return begin
+        def slope(at: float, means: np.ndarray) -> np.ndarray:
+            felt = softmax.margins(means).reshape(*means.shape[:-2], -1)
+            return np.asarray((felt @ self.drift(at).T).reshape(means.shape))
 
-    def _is_constant(self) -> bool:
-        return isinstance(self.intra, Constant) and isinstance(self.inter, Constant)
+        path = follow_slope(grid, begin, slope, knots=self.elasticity.knots)
+        return np.moveaxis(path, 0, -3)
 
-    def _knots(self) -> np.ndarray:
-        bends = [strength.times for strength in (self.intra, self.inter) if isinstance(strength, Sampled)]
-        return np.concatenate([np.empty(0), *bends])
+    def covariance(
+        self, times: Any, samples: int = 100, *, of: str = "class_mean"
+    ) -> Float[np.ndarray, "*grid time state state"]:
+        """Covariance of the class means, or of one sample from each class, at the given times: exact.
 
-    def transition(self, begin: float, end: float) -> tuple[np.ndarray, np.ndarray]:
-        """Propagator Φ of the class means from `begin` to `end`, and ∫ Φ Φᵀ, the covariance that unit noise adds.
+        From a fixed start, of n samples in each class: cov X̄ = (σ²/n) ∫ Φ C Φᵀ, cov X_i = cov X̄ + (1 − 1/n) σ² C t.
 
-        X̄(end) = Φ X̄(begin) + N(0, σ²/n ∫ Φ(end, s) Φ(end, s)ᵀ ds) for n samples in each class.
-
-        >>> still = LocallyElastic(classes=2, features=1, intra=0.0, inter=0.0, geometry="isotropic")
-        >>> flow, spread = still.transition(0.0, 3.0)
-        >>> flow.tolist(), spread.round(6).tolist()
-        ([[1.0, 0.0], [0.0, 1.0]], [[3.0, 0.0], [0.0, 3.0]])
+        >>> still = LocallyElastic(classes=2, features=1, intra=0.0, inter=0.0, geometry="isotropic", noise=1.0)
+        >>> still.covariance([4.0], samples=2)[0].tolist(), still.covariance([4.0], 2, of="point")[0].tolist()
+        ([[2.0, 0.0], [0.0, 2.0]], [[4.0, 0.0], [0.0, 4.0]])
         """
-        size = self.sampling.shape[0] * self.blocks.shape[2]
-        identity = np.eye(size)
+        grid, samples = increasing("times", times), count("samples", samples)
+        one_of("of", of, ["class_mean", "point"])
+        unit = self._unit_covariance()
+        stops = grid if grid[0] == 0 else np.concatenate([[0.0], grid])
+        total = np.zeros_like(unit)
+        found = [total]
+        for flow, spread in self._transitions(stops):
+            total = flow @ total @ flow.T + spread
+            found.append(total)
+        unscaled = np.stack(found)[len(stops) - len(grid) :] / samples
+        if of == "point":
+            unscaled = unscaled + (1 - 1 / samples) * grid[:, None, None] * unit
+        return np.asarray(self.noise[..., None, None, None] ** 2 * unscaled)
 
-        def slope(at: float, state: np.ndarray) -> np.ndarray:
-            flow, spread = state.reshape(2, size, size)
-            drift = self.drift(at)
-            return np.stack([drift @ flow, drift @ spread + spread @ drift.T + identity]).ravel()
+    def linearise(
+        self, around: Any, time: float = 0.0
+    ) -> tuple[Float[np.ndarray, "state state"], Float[np.ndarray, "class feature"]]:
+        """Matrix and offset of the linear drift that touches the softmax dynamics at `around` (B.7)–(B.14).
 
-        knots = self._knots()
-        stops = [begin, *np.unique(knots[(knots > begin) & (knots < end)]), end]
-        state = np.stack([identity, np.zeros_like(identity)]).ravel()
-        for left, right in pairwise(stops):
-            state = solve_ivp(slope, (left, right), state, method="DOP853", rtol=1e-10, atol=1e-13).y[:, -1]
-        flow, spread = state.reshape(2, size, size)
-        return flow, (spread + spread.T) / 2
+        x' ≈ matrix · x + offset, with error quadratic in x − around; offset is the residue of (B.14). Around equal
+        logits the offset pushes along the margin directions, around a trained state it nearly vanishes.
+
+        >>> matrix, offset = LocallyElastic(2, 2, 2.0, 0.0, "softmax").linearise([[0.0, 0.0], [0.0, 0.0]])
+        >>> offset.tolist()
+        [[0.5, -0.5], [-0.5, 0.5]]
+        """
+        if self.geometry != "softmax":
+            raise ValueError(f"geometry must be 'softmax' to be linearised, got {self.geometry!r}, which is linear")
+        state = self._start(around)
+        if state.ndim != 2:
+            raise ValueError(f"around must be one state (class, feature), got shape {state.shape}")
+        return softmax.linearise(self.drift(time), state)
+
+    def separation_verdict(self) -> SeparationVerdict:
+        """Judge from the strengths alone whether classes separate in the end, and why: Theorem 3.1 and its border.
+
+        For the isotropic and logit geometries with balanced sampling.
+
+        >>> LocallyElastic(intra=0.3, inter=0.2).separation_verdict().separates
+        True
+        """
+        strengths, solvable = self.elasticity, self.balanced and self.geometry in ("isotropic", "logits")
+        if not isinstance(strengths, IntraInter) or not solvable:
+            raise ValueError(
+                f"a verdict needs the isotropic or logits geometry, intra and inter, and balanced sampling, got "
+                f"geometry {self.geometry!r}; use separation_probability, which serves all"
+            )
+        classes, features = self._shape()
+        return separation_verdict(
+            strengths.intra, strengths.inter, classes=classes, features=features, geometry=self.geometry
+        )
+
+    def separation_probability(
+        self,
+        times: Any,
+        samples: int = 100,
+        *,
+        start: Any,
+        trials: int = 200,
+        seed: int = 0,
+        direction: Any = None,
+    ) -> Float[np.ndarray, "*grid time"]:
+        """Probability that all classes are linearly separable from each other, at the given times.
+
+        Without a `direction` every pair of simulated clouds is decided exactly (see `separable`), in `trials` trials.
+        With one (feature,), the classes must fill disjoint intervals along it; that follows from the Gaussian law of
+        linear geometries: nothing is simulated in time, and two class means are integrated exactly.
+
+        >>> model = LocallyElastic(2, 1, intra=1.0, inter=0.0, geometry="isotropic", noise=0.1)
+        >>> model.separation_probability([9.0], 5, start=[[1.0], [-1.0]], trials=20).tolist()
+        [1.0]
+        """
+        grid, samples, trials = increasing("times", times), count("samples", samples), count("trials", trials)
+        begin = self._start(start)
+        if begin.ndim != 2:
+            raise ValueError(f"start must be one set of class means (class, feature), got shape {begin.shape}")
+        if direction is None:
+            run = self.simulate(
+                float(grid[-1]), samples=samples, trials=trials, seed=seed, save_points=grid, start=begin
+            )
+            return share_separable(np.moveaxis(run["point"].values, -5, -4))  # (…grid, time, trial, …)
+        classes, features = self._shape()
+        along = as_float("direction", direction)
+        if along.shape != (features,) or not np.any(along):
+            raise ValueError(f"direction must be {features} numbers, not all 0, got {along.tolist()}")
+        projector = np.kron(np.eye(classes), along[None])  # (class, state)
+        means = self.mean_path(grid, begin) @ along
+        unit = projector @ self._unit_covariance() @ projector.T
+        covariances = (projector @ self.covariance(grid, samples) @ projector.T).reshape(-1, *means.shape, classes)
+        result = [
+            probability_along(
+                means, covariance, spread=sigma**2 * unit, times=grid, samples=samples, trials=trials, seed=seed
+            )
+            for covariance, sigma in zip(covariances, np.ravel(self.noise), strict=True)
+        ]
+        return np.stack(result).reshape((*self.grid.shape, len(grid)))
 
     def simulate(
         self,
         duration: float = 50.0,
+        dt: float = 0.01,
         samples: int = 100,
         trials: int = 20,
         *,
         seed: int = 0,
         save_points: Any = 101,
         start: Any = None,
+        method: str | None = None,
+        discrete: bool = False,
+        batch_size: int = 1,
+        precision: str = "float64",
         progress: bool | None = None,
+        **unknown: Any,
     ) -> xr.Dataset:
-        """Sample the SDE (5) at the saved times, exactly: its transitions are Gaussian and known, nothing is stepped.
+        """Simulate the SDE (5), or the discrete process (4) behind it, and return all samples and class means.
 
         duration: time to simulate.
+        dt: length of a step, and step size h of the discrete process; the exact method takes no steps.
         samples: points n in every class; their mean is what moves the others.
         trials: independent repetitions.
         seed: integer that fixes all randomness.
         save_points: how many evenly spaced times to save, or the times themselves.
-        start: class means at time 0, (class, feature); by default standard normal, drawn from the seed.
+        start: class means at time 0 (class, feature), or all points (class, sample, feature); by default class means
+            are standard normal, drawn from the seed.
+        method: exact (default; linear geometries), euler or heun (default for softmax; weak orders 1 and 2).
+        discrete: whether to iterate (4): at each step a batch of samples is drawn and all points move.
+        batch_size: samples drawn at each iteration of the discrete process.
+        precision: float64 or float32.
         progress: whether to draw a bar; by default on a terminal, after two seconds.
 
         Returns point (…grid, trial, time, class, sample, feature) and class_mean (…, trial, time, class, feature).
-        A trial does not depend on how many others run, and sees the same noise at every noise level; its path depends
-        on the saved times (its law does not).
+        A trial does not depend on how many others run, and sees the same noise at every noise level. With the exact
+        method its path depends on the saved times (its law does not).
 
         >>> run = LocallyElastic().simulate(duration=2.0, samples=5, trials=3, save_points=4)
         >>> run["point"].dims, run["class_mean"].shape
         (('trial', 'time', 'class', 'sample', 'feature'), (3, 4, 3, 3))
         """
         begun = time.perf_counter()
-        samples, trials = count("samples", samples), count("trials", trials)
-        seed_key(seed)
-        duration = scalar("duration", duration, above=0.0)
-        times = _saved_times(duration, save_points)
-        shape = (self.blocks.shape[0], self.blocks.shape[2])
-        drawn = np.random.default_rng(seed).standard_normal(shape)
-        begin = drawn if start is None else np.broadcast_to(self._start(start), shape)
-        points = self._sample(times, begin, samples=samples, trials=trials, seed=seed, progress=progress)
-        dims = (*self.grid.dims, "trial", "time", "class", "sample", "feature")
-        run = xr.Dataset(
-            {"point": (dims, points), "class_mean": ((*dims[:-2], "feature"), points.mean(axis=-2))},
-            coords={"time": ("time", times, {"long_name": "time", "units": "iterations × step size"})}
-            | {name: np.arange(size) for name, size in zip(dims[-5:], points.shape[-5:], strict=True) if name != "time"}
-            | self.grid.coordinates,
+        refuse_unknown(unknown, self.simulate)
+        samples, trials, batch_size = (
+            count("samples", samples),
+            count("trials", trials),
+            count("batch_size", batch_size),
         )
-        options = {"duration": duration, "samples": samples, "trials": trials, "start": begin}
-        parameters = {
-            "intra": repr(self.intra),
-            "inter": repr(self.inter),
-            "sampling": self.sampling,
-            "noise": self.noise,
-        }
+        seed_key(seed)
+        duration, dt = scalar("duration", duration, above=0.0), scalar("dt", dt, above=0.0)
+        method = self._method(method, discrete=flag("discrete", discrete))
+        drawn = np.random.default_rng(seed).standard_normal(self._shape())
+        begin = self._points_at_start(drawn if start is None else start, samples)
+        sigma = np.ravel(np.broadcast_to(self.noise, self.grid.shape))
+        one_of("precision", precision, ["float64", "float32"])
+        task = simulation.Task(begin, sigma, self.factor, trials, int(seed), precision, progress)
+        with jax.enable_x64(precision == "float64"):
+            times, points, means = self._run(task, duration, dt, method=method, saved=save_points, batch=batch_size)
+        options = {"duration": duration, "dt": dt, "samples": samples, "trials": trials, "start": begin[:, 0]}
+        options |= {"method": method, "batch_size": batch_size}
         return with_provenance(
-            run, "LocallyElastic", parameters | {"geometry": self.closed_form or self.blocks}, options=options,
-            seed=int(seed), precision="float64", wall_time=time.perf_counter() - begun,
+            simulation.label(self.grid, times, points, means), "LocallyElastic", self._parameters(), options=options,
+            seed=int(seed), precision=precision, wall_time=time.perf_counter() - begun,
         )  # fmt: skip
 
-    def _sample(
-        self, times: np.ndarray, start: np.ndarray, *, samples: int, trials: int, seed: int, progress: bool | None
-    ) -> Float[np.ndarray, "*grid trial time class sample feature"]:
-        """Class means by their exact transitions, and samples around them by centred Brownian motion."""
-        (classes, features), size = start.shape, start.size
-        lanes = padded_trials(trials)
-        sigma = self.noise.reshape(-1, 1, 1)  # (point, 1, 1)
-        mean = np.broadcast_to(start.ravel(), (self.grid.size, trials, size))
-        apart = np.zeros((self.grid.size, trials, classes, samples, features))
-        saved = np.empty((self.grid.size, trials, len(times), classes, samples, features))
-        draw = partial(normals, seed, steps=1, elements=size * (samples + 1), trials=lanes)
-        now = 0.0
-        with progress_bar("locally elastic model", len(times), progress) as report, jax.enable_x64(True):
-            for index, save in enumerate(times):
-                if save > now:
-                    flow, spread = self.transition(now, float(save))
-                    noise = np.asarray(draw(index))[0, :, 0, :trials].T  # (trial, element)
-                    root = np.linalg.cholesky(spread / samples)
-                    mean = mean @ flow.T + sigma * (noise[:, :size] @ root.T)
-                    kicks = noise[:, size:].reshape(trials, classes, samples, features)
-                    kicks = kicks - kicks.mean(axis=2, keepdims=True)
-                    apart = apart + sigma[..., None, None] * np.sqrt(save - now) * kicks
-                    now = float(save)
-                saved[:, :, index] = mean.reshape(-1, trials, classes, 1, features) + apart
-                report(index + 1)
-        return saved.reshape((*self.grid.shape, *saved.shape[1:]))
+    def _run(
+        self, task: simulation.Task, duration: float, dt: float, *, method: str, saved: Any, batch: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Times, points and class means by the chosen method."""
+        if method == "exact":
+            times = simulation.saved_times(duration, saved)
+            means = simulation.exact_means(task, times, self._transitions)
+            return times, simulation.scatter_points(task, times, means, first_draw=len(times) + 1), means
+        saves = stepping.save_steps(duration, dt, saved)
+        parameters = self._step_parameters(int(saves[-1]), dt)
+        nonlinear = self.geometry == "softmax"
+        if method == "discrete":
+            points = simulation.discrete_points(task, saves, dt, parameters, batch_size=batch, softmax=nonlinear)
+            return saves * dt, points, points.mean(axis=-2)
+        means = simulation.stepped_means(task, saves, dt, parameters, step=method, softmax=nonlinear)
+        first = int(saves[-1]) + 2  # noise of steps that are not taken
+        return saves * dt, simulation.scatter_points(task, saves * dt, means, first_draw=first), means
 
+    def _step_parameters(self, steps: int, dt: float) -> dict[str, np.ndarray]:
+        at = np.zeros(1) if self.elasticity.constant else dt * np.arange(steps + 1)
+        return {
+            "elasticity": self.elasticity(at),
+            "blocks": self.blocks,
+            "sampling": self.sampling[..., None, None],
+            "cumulative": np.cumsum(self.sampling, axis=1)[:, None, :-1, None],
+        }
 
-def _saved_times(duration: float, save_points: Any) -> Float[np.ndarray, " time"]:
-    if isinstance(save_points, int | np.integer) and not isinstance(save_points, bool):
-        return np.linspace(0.0, duration, count("save_points", save_points, at_least=2))
-    times = increasing("save_points", save_points)
-    require("save_points", times, times <= duration, f"lie between 0 and duration = {duration}")
-    return times
+    def _method(self, method: Any, *, discrete: bool) -> str:
+        if discrete:
+            if method is not None:
+                raise ValueError(f"method must be left out when discrete is True, got {method!r}")
+            return "discrete"
+        if method is None:
+            return "heun" if self.geometry == "softmax" else "exact"
+        one_of("method", method, ["exact", "euler", "heun"])
+        if method == "exact" and self.geometry == "softmax":
+            raise ValueError("method must be euler or heun for the softmax geometry, which is not linear, got 'exact'")
+        return str(method)
+
+    def _parameters(self) -> dict[str, Any]:
+        return {
+            "elasticity": self.elasticity.describe(),
+            "geometry": self.blocks if self.geometry == "blocks" else self.geometry,
+            "sampling": self.sampling,
+            "noise": self.noise,
+            "covariance": "isotropic" if self.factor is None else self._unit_covariance(),
+        }
+
+    def _shape(self) -> tuple[int, int]:
+        return self.blocks.shape[0], self.blocks.shape[2]
+
+    def _start(self, start: Any) -> np.ndarray:
+        begin = as_float("start", start)
+        if begin.shape[-2:] != self._shape():
+            raise ValueError(f"start must end in the shape (class, feature) = {self._shape()}, got {begin.shape}")
+        return begin
+
+    def _points_at_start(self, start: Any, samples: int) -> Float[np.ndarray, "class sample feature"]:
+        begin, (classes, features) = as_float("start", start), self._shape()
+        if begin.shape == (classes, features):
+            return np.repeat(begin[:, None], samples, axis=1)
+        if begin.shape != (classes, samples, features):
+            raise ValueError(
+                f"start must have the shape (class, feature) = {self._shape()} or (class, sample, feature) = "
+                f"{(classes, samples, features)}, got {begin.shape}"
+            )
+        return begin
+
+    def _unit_covariance(self) -> np.ndarray:
+        size = self.blocks.shape[0] * self.blocks.shape[2]
+        return np.eye(size) if self.factor is None else self.factor @ self.factor.T
+
+    def _transitions(self, times: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        if self.geometry == "softmax":
+            raise ValueError("geometry must be linear for an exact law, got 'softmax'; simulate it instead")
+        return transitions(
+            times,
+            self.drift,
+            self._unit_covariance(),
+            constant=self.elasticity.constant,
+            knots=self.elasticity.knots,
+        )

@@ -1,7 +1,7 @@
 """How strongly training on one sample moves another, as functions of time.
 
 A strength is called with times and integrates itself from 0: A(t) = ∫₀ᵗ α(τ) dτ, in closed form wherever
-there is one.
+there is one. Its values are numbers, or matrices E(t) where classes differ; their axes follow those of the times.
 """
 
 from abc import abstractmethod
@@ -12,7 +12,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 from jaxtyping import Float
-from scipy.integrate import quad
+from scipy.integrate import quad_vec
 
 from dynascope.models.parameters import as_float, require, scalar
 
@@ -28,6 +28,20 @@ class Strength(eqx.Module):
     def integral(self, times: Any) -> Float[np.ndarray, "..."]:
         """Its integral from 0 to the given times."""
 
+    @abstractmethod
+    def describe(self) -> Any:
+        """Plain values that say what it is, for records."""
+
+    @property
+    def knots(self) -> Float[np.ndarray, " point"]:
+        """Times at which it bends; quadratures and solvers start anew there."""
+        return np.empty(0)
+
+    @property
+    def constant(self) -> bool:
+        """Whether it is the same at all times."""
+        return False
+
 
 class Constant(Strength):
     """The same strength at all times.
@@ -36,18 +50,27 @@ class Constant(Strength):
     6.0
     """
 
-    value: float
+    value: Float[np.ndarray, "..."]
 
     def __init__(self, value: Any):
-        self.value = scalar("strength", value)
+        self.value = as_float("strength", value)
 
     def __call__(self, times: Any) -> Float[np.ndarray, "..."]:
-        """The constant, in the shape of `times`."""
-        return np.full_like(_times(times), self.value)
+        """The constant, at every time."""
+        return np.broadcast_to(self.value, np.shape(_times(times)) + self.value.shape).copy()
 
     def integral(self, times: Any) -> Float[np.ndarray, "..."]:
         """Value times time."""
-        return np.asarray(self.value * _times(times))
+        return np.asarray(np.multiply.outer(_times(times), self.value))
+
+    def describe(self) -> Any:
+        """The value."""
+        return self.value.tolist()
+
+    @property
+    def constant(self) -> bool:
+        """It is."""
+        return True
 
 
 class PowerLaw(Strength):
@@ -77,9 +100,15 @@ class PowerLaw(Strength):
         rest = 1 - self.index
         return np.asarray(self.scale * (log if rest == 0 else np.expm1(rest * log) / rest))
 
+    def describe(self) -> Any:
+        """Scale and index."""
+        return {"scale": self.scale, "index": self.index}
+
 
 class Sampled(Strength):
     """A curve through given points: straight between them, constant beyond the ends.
+
+    times: (point,), increasing from 0 or later. values: (point,), or (point, class, class) for a matrix E(t).
 
     >>> curve = Sampled([0.0, 2.0], [0.0, 4.0])
     >>> curve([1.0, 5.0]).tolist(), curve.integral([1.0, 3.0]).tolist()
@@ -87,13 +116,13 @@ class Sampled(Strength):
     """
 
     times: Float[np.ndarray, " point"]
-    values: Float[np.ndarray, " point"]
+    values: Float[np.ndarray, "point ..."]
 
     def __init__(self, times: Any, values: Any):
         self.times, self.values = as_float("times", times), as_float("values", values)
-        if self.times.ndim != 1 or self.times.shape != self.values.shape or self.times.size < 2:
+        if self.times.ndim != 1 or self.times.size < 2 or self.values.shape[:1] != self.times.shape:
             raise ValueError(
-                f"times and values must be equally long lists of at least two numbers, "
+                f"times and values must be equally long lists of at least two entries, "
                 f"got shapes {self.times.shape} and {self.values.shape}"
             )
         if np.any(np.diff(self.times) <= 0) or self.times[0] < 0:
@@ -101,16 +130,32 @@ class Sampled(Strength):
 
     def __call__(self, times: Any) -> Float[np.ndarray, "..."]:
         """Linear interpolation."""
-        return np.asarray(np.interp(_times(times), self.times, self.values))
+        if self.values.ndim == 1:
+            return np.asarray(np.interp(_times(times), self.times, self.values))
+        at = _times(times).clip(self.times[0], self.times[-1])
+        before = np.searchsorted(self.times, at, side="right").clip(1, len(self.times) - 1) - 1
+        share = (at - self.times[before]) / (self.times[before + 1] - self.times[before])
+        share = _beside(share, self.values)
+        return np.asarray((1 - share) * self.values[before] + share * self.values[before + 1])
 
     def integral(self, times: Any) -> Float[np.ndarray, "..."]:
         """Exact integral of the interpolated curve."""
-        times = _times(times)
+        at = _times(times)
         knots = np.concatenate([[0.0], self.times]) if self.times[0] > 0 else self.times
         heights = self(knots)
-        total = np.concatenate([[0.0], np.cumsum(np.diff(knots) * (heights[1:] + heights[:-1]) / 2)])
-        before = np.searchsorted(knots, times, side="right") - 1  # the knot at or before each time
-        return np.asarray(total[before] + (times - knots[before]) * (heights[before] + self(times)) / 2)
+        pieces = _beside(np.diff(knots), heights) * (heights[1:] + heights[:-1]) / 2
+        total = np.concatenate([np.zeros_like(heights[:1]), np.cumsum(pieces, axis=0)])
+        before = np.searchsorted(knots, at, side="right") - 1  # the knot at or before each time
+        return np.asarray(total[before] + _beside(at - knots[before], heights) * (heights[before] + self(at)) / 2)
+
+    def describe(self) -> Any:
+        """The points."""
+        return {"times": self.times.tolist(), "values": self.values.tolist()}
+
+    @property
+    def knots(self) -> Float[np.ndarray, " point"]:
+        """The points, where the curve bends."""
+        return self.times
 
 
 class Function(Strength):
@@ -120,41 +165,101 @@ class Function(Strength):
     1.0
     """
 
-    function: Callable[[float], float]
+    function: Callable[[float], Any]
 
     def __call__(self, times: Any) -> Float[np.ndarray, "..."]:
         """The function at each time."""
-        times = _times(times)
-        values = np.array([float(self.function(t)) for t in times.ravel()]).reshape(times.shape)
+        at = _times(times)
+        values = np.array([np.asarray(self.function(float(t)), float) for t in at.ravel()])
         require("strength", values, np.isfinite(values), "be finite at all times")
-        return values
+        return values.reshape(at.shape + values.shape[1:])
 
     def integral(self, times: Any) -> Float[np.ndarray, "..."]:
         """Quadrature from each time to the next."""
-        times = _times(times)
-        order = np.argsort(times, axis=None)
-        stops = np.concatenate([[0.0], times.ravel()[order]])
-        pieces = [quad(self.function, a, b, epsrel=1e-10, limit=200)[0] for a, b in pairwise(stops)]
-        result = np.empty(times.size)
-        result[order] = np.cumsum(pieces)
-        return result.reshape(times.shape)
+        at = _times(times)
+        order = np.argsort(at, axis=None)
+        stops = np.concatenate([[0.0], at.ravel()[order]])
+        pieces = [quad_vec(self.function, a, b, epsrel=1e-10, limit=200)[0] for a, b in pairwise(stops)]
+        result = np.empty((at.size, *np.shape(pieces[0])))
+        result[order] = np.cumsum(pieces, axis=0)
+        return result.reshape(at.shape + result.shape[1:])
+
+    def describe(self) -> Any:
+        """The name of the function: its values are not known without calling it."""
+        return f"function {getattr(self.function, '__qualname__', repr(self.function))}"
+
+
+class IntraInter(Strength):
+    """E(t) with one strength on its diagonal and another elsewhere: the matrix of local elasticity.
+
+    >>> IntraInter(Constant(1.0), Constant(0.2), 2)(0.0).tolist()
+    [[1.0, 0.2], [0.2, 1.0]]
+    """
+
+    intra: Strength
+    inter: Strength
+    classes: int = eqx.field(static=True)
+
+    def __call__(self, times: Any) -> Float[np.ndarray, "..."]:
+        """The matrix at each time, (…, class, class)."""
+        return self._matrix(self.intra(times), self.inter(times))
+
+    def integral(self, times: Any) -> Float[np.ndarray, "..."]:
+        """A on the diagonal, B elsewhere."""
+        return self._matrix(self.intra.integral(times), self.inter.integral(times))
+
+    def _matrix(self, diagonal: np.ndarray, elsewhere: np.ndarray) -> np.ndarray:
+        own = np.eye(self.classes)
+        return np.asarray(np.multiply.outer(diagonal, own) + np.multiply.outer(elsewhere, 1 - own))
+
+    def describe(self) -> Any:
+        """Both strengths."""
+        return {"intra": self.intra.describe(), "inter": self.inter.describe()}
+
+    @property
+    def knots(self) -> Float[np.ndarray, " point"]:
+        """Where either bends."""
+        return np.concatenate([self.intra.knots, self.inter.knots])
+
+    @property
+    def constant(self) -> bool:
+        """Whether both are."""
+        return self.intra.constant and self.inter.constant
+
+
+def as_elasticity(value: Any, classes: int, features: int) -> Strength:
+    """Turn a matrix E, a Sampled curve of matrices or a function of time that returns one into a strength.
+
+    Entry (k, l) says how strongly training on class l moves class k: a number, or a feature × feature matrix Θ_kl.
+
+    >>> as_elasticity([[1.0, 0.2], [0.1, 1.0]], 2, 2)(0.0).tolist()
+    [[1.0, 0.2], [0.1, 1.0]]
+    """
+    strength = value if isinstance(value, Strength) else Function(value) if callable(value) else Constant(value)
+    shape, allowed = strength(0.0).shape, ((classes, classes), (classes, classes, features, features))
+    if shape not in allowed:
+        raise ValueError(
+            f"elasticity must be a matrix of the shape {allowed[0]} or {allowed[1]}, or a function of time or Sampled "
+            f"curve that returns one, got the shape {shape}"
+        )
+    return strength
 
 
 def as_strength(name: str, value: Any) -> Strength:
     """Turn a number, a strength or a function of time into a strength.
 
-    >>> as_strength("intra", 0.5)
-    Constant(value=0.5)
+    >>> as_strength("intra", 0.5).describe()
+    0.5
     """
-    if isinstance(value, Strength):
-        return value
-    if callable(value):
-        return Function(value)
     try:
+        strength = value if isinstance(value, Strength) else Function(value) if callable(value) else None
+        if strength is not None:
+            scalar("its value", strength(0.0))
+            return strength
         return Constant(scalar(name, value))
     except ValueError as error:
         raise ValueError(
-            f"{name} must be a number, a PowerLaw, a Sampled curve or a function of time, got {value!r}"
+            f"{name} must be a number, a PowerLaw, a Sampled curve or a function of time, got {value!r} ({error})"
         ) from error
 
 
@@ -162,3 +267,8 @@ def _times(times: Any) -> Float[np.ndarray, "..."]:
     array = as_float("times", times)
     require("times", array, array >= 0, "be at least 0")
     return array
+
+
+def _beside(factor: Any, values: np.ndarray) -> np.ndarray:
+    """Give a factor per time the axes that values have beyond their first."""
+    return np.reshape(np.asarray(factor), np.shape(factor) + (1,) * (values.ndim - 1))
