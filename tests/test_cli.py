@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from dynascope import cli, load
@@ -51,6 +52,26 @@ def test_show_describes_and_draws(run, tmp_path):
     assert "<img" in (tmp_path / "a.html").read_text()
     _, out, _ = run("show", "a.nc", "--json")
     assert json.loads(out)["variables"]["load"]["dimensions"] == {"trial": 2, "time": 3, "layer": 8}
+
+
+def test_simulate_and_estimate_local_elasticity(run, tmp_path):
+    start = "1,0.2,0;0,1.4,0.1;0.1,0,0.7"
+    status, out, err = run(
+        "simulate", "elastic", "--intra", "1/(1+t)^0.5", "--inter", "-0.1", "--geometry", "logits", "--noise", "0.02",
+        "--start", start, "--duration", "20", "--samples", "5", "--trials", "12", "--out", "run.svg",
+    )  # fmt: skip
+    assert status == 0, err
+    status, out, err = run("estimate", "elastic", "run.nc", "--out", "strengths.png")
+    assert status == 0, err
+    assert "within a class" in out
+    assert "; ok" in out
+    found = load(tmp_path / "strengths.nc")
+    exact = 2 * (21**0.5 - (1 + float(found["reference_time"])) ** 0.5)
+    assert float(found["integrated_intra_low"][-1]) < exact < float(found["integrated_intra_high"][-1])
+    record = load("run.nc")
+    np.savez("own.npz", times=record["time"], class_means=record["class_mean"])
+    _, out, _ = run("estimate", "elastic", "own.npz", "--json")
+    assert json.loads(out)["provenance"]["model"] == "estimate_strengths"
 
 
 def test_json_holds_no_nan(run):
@@ -122,6 +143,11 @@ def test_version(run):
         (["reproduce", "spring_block/phase_diagram", "--out", "/proc/no"], "cannot be written"),
         (["simulate", "spring-block", "--nois", "1"], "No such option"),
         (["show", "missing.nc"], "there is no file 'missing.nc'"),
+        (["simulate", "elastic", "--geometry", "round"], "geometry must be one of isotropic, logits"),
+        (["simulate", "elastic", "--intra", "strong"], "intra must be a number, a PowerLaw"),
+        (["simulate", "elastic", "--sampling", "0.5,0.5,0.5"], "sampling must sum to 1"),
+        (["estimate", "elastic", "missing.npz"], "there is no file 'missing.npz'"),
+        (["estimate", "elastic", "missing.nc"], "there is no file 'missing.nc'"),
         (["verify", "nothing"], "family must be one of"),
         (["reproduce", "nothing"], "name must be one of"),
         (["reproduce"], "name must be given"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope import SpringBlock, grid
+from dynascope import LocallyElastic, SpringBlock, grid
 from dynascope.plots import new_figure, plot_load_curves, plot_phase_diagram, plot_run, plot_trajectories, save_figure
 
 QUICK = {"duration": 1.0, "trials": 3, "save_points": 3}
@@ -28,6 +28,15 @@ def test_every_shape_of_grid_has_a_picture(fields, tmp_path):
     for axes in figure.axes:
         assert axes.get_xlabel() or axes.get_ylabel()
     assert save_figure(figure, tmp_path / "picture.svg").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("fields", [{}, {"noise": [0.1, 0.2]}, grid(noise=[0.1, 0.2])])
+def test_quantities_over_time_have_panels_and_curves(fields):
+    figure = plot_run(LocallyElastic(**fields).simulate(samples=3, **QUICK))
+    assert len(figure.axes) == (6 if fields else 3)
+    assert figure.axes[-1].get_title().endswith("class 2")
+    assert len(figure.axes[0].lines) == 3
+    assert figure.axes[0].get_xlabel() == "time (iterations × step size)"
 
 
 def test_a_chain_without_a_way_to_go_can_be_drawn():
@@ -54,7 +63,8 @@ def test_noise_grows_to_the_left():
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
-        (lambda run, axes: plot_run(run.drop_vars("load")), "must hold 'load'"),
+        (lambda run, axes: plot_run(run.isel(time=0)), "must hold 'load' over trial, time, layer"),
+        (lambda run, axes: plot_run(xr.Dataset({"a": 1.0})), "must hold a quantity over time"),
         (lambda run, axes: plot_trajectories(run, axes), "at most 0 grid dimensions"),
         (lambda run, axes: plot_load_curves(run, axes), "at most 0 grid dimensions"),
         (lambda run, axes: plot_load_curves(run, axes, along="nois"), "along must be a dimension"),

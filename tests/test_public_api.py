@@ -5,11 +5,12 @@ import inspect
 import pytest
 
 import dynascope
-from dynascope import SpringBlock
+from dynascope import LocallyElastic, SpringBlock
 
 
 def test_public_names():
     assert dynascope.__all__ == [
+        "LocallyElastic",
         "PowerLaw",
         "Sampled",
         "SpringBlock",
@@ -40,7 +41,7 @@ def test_no_function_shares_its_name_with_a_module():
 def test_every_public_name_has_a_docstring_with_an_example():
     for name in dynascope.__all__:
         assert ">>>" in (getattr(dynascope, name).__doc__ or ""), name
-    for name, method in vars(SpringBlock).items():
+    for name, method in [*vars(SpringBlock).items(), *vars(LocallyElastic).items()]:
         if not name.startswith("_") and inspect.isfunction(method):
             assert ">>>" in (method.__doc__ or ""), name
 

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from dynascope.measure.collapse import etf_distance, simplex_etf
     from dynascope.measure.separation import separable, separating_direction
     from dynascope.models.elastic.estimate import estimate_strengths, relative_difference
+    from dynascope.models.elastic.model import LocallyElastic
     from dynascope.models.elastic.strengths import PowerLaw, Sampled
 
 __all__ = [
+    "LocallyElastic",
     "PowerLaw",
     "Sampled",
     "SpringBlock",
@@ -35,6 +37,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _ON_FIRST_USE = {
+    "LocallyElastic": "models.elastic.model",
     "PowerLaw": "models.elastic.strengths",
     "Sampled": "models.elastic.strengths",
     "estimate_strengths": "models.elastic.estimate",

@@ -18,11 +18,12 @@ from rich.table import Table
 
 from dynascope import __version__
 from dynascope.experiments.registry import find, names
+from dynascope.models.elastic import LocallyElastic
 from dynascope.models.parameters import ParameterValue, grid
 from dynascope.models.spring_block import SpringBlock
 from dynascope.records import attribute, check_writable, digest, load, save, to_json, write_text
 
-FAMILIES = {"spring-block": SpringBlock}
+FAMILIES: dict[str, type[Any]] = {"spring-block": SpringBlock, "elastic": LocallyElastic}
 _COLOURS = {"reproduced": "green", "erratum": "yellow", "not reproduced": "bold red", "not run": "dim"}
 
 app = typer.Typer(
@@ -32,7 +33,12 @@ app = typer.Typer(
 )
 simulate_app = typer.Typer(help="Simulate a model family and write its record.", no_args_is_help=True)
 app.add_typer(simulate_app, name="simulate")
+estimate_app = typer.Typer(help="Estimate a model from measured paths.", no_args_is_help=True)
+app.add_typer(estimate_app, name="estimate")
 
+Place = Annotated[
+    Path | None, typer.Option(help="Write the record (.nc), or also a picture (.png, .svg, .html), here.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
@@ -253,7 +259,7 @@ def parse_numbers(name: str, text: str) -> float | np.ndarray:
     return np.array(values) if "," in text else values[0]
 
 
-def simulate_command(family: str, model: type[SpringBlock]) -> Callable[..., None]:
+def simulate_command(family: str, model: type[Any]) -> Callable[..., None]:
     """Build the command of a family: one flag for each parameter of the model and of its simulation.
 
     >>> "friction_right" in inspect.signature(simulate_command("spring-block", SpringBlock)).parameters
@@ -265,31 +271,23 @@ def simulate_command(family: str, model: type[SpringBlock]) -> Callable[..., Non
 
     def command(**given: Any) -> None:
         out, as_json = given.pop("out"), given.pop("as_json")
-        if out is not None and out.suffix != ".nc":
-            _check_picture(out)
-        check_writable(out or Path("results") / f"{family}.nc")
+        _check_place(out, family)
         values = {name: _value(name, given[name], makes[name]) for name in makes}
-        varied = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-        chains = model(**{**values, **grid(**varied)})
-        run = chains.simulate(**{name: _value(name, given[name], runs[name]) for name in runs})
-        path = out or Path("results") / f"{family}-{digest(run)[:12]}.nc"
-        record = path if path.suffix == ".nc" else path.with_suffix(".nc")
-        save(run, record)
-        if path != record:
-            _draw(run, path)
-        if as_json:
-            print(to_json({"record": str(record), **_describe(run)}))
-        else:
-            print(f"record: {record}" + (f"\npicture: {path}" if path != record else ""))
+        varied = {
+            name: value
+            for name, value in values.items()
+            if isinstance(value, np.ndarray) and makes[name].annotation == ParameterValue
+        }
+        run = model(**{**values, **grid(**varied)}).simulate(
+            **{name: _value(name, given[name], runs[name]) for name in runs}
+        )
+        _write(run, out or Path("results") / f"{family}-{digest(run)[:12]}.nc", as_json=as_json)
 
     help_texts = _help_texts(model)
     flags = [_flag(name, parameter, help_texts.get(name, "")) for name, parameter in (makes | runs).items()]
     keyword = inspect.Parameter.KEYWORD_ONLY
-    place = Annotated[
-        Path | None, typer.Option(help="Write the record (.nc), or also a picture (.png, .svg, .html), here.")
-    ]
     flags += [
-        inspect.Parameter("out", keyword, default=None, annotation=place),
+        inspect.Parameter("out", keyword, default=None, annotation=Place),
         inspect.Parameter("as_json", keyword, default=False, annotation=Json),
     ]
     command.__signature__ = inspect.Signature(flags)  # type: ignore[attr-defined]
@@ -298,32 +296,97 @@ def simulate_command(family: str, model: type[SpringBlock]) -> Callable[..., Non
     return command
 
 
-def _takes_numbers(parameter: inspect.Parameter) -> bool:
+def _takes_text(parameter: inspect.Parameter) -> bool:
     return parameter.annotation in (ParameterValue, Any)
 
 
 def _value(name: str, given: Any, parameter: inspect.Parameter) -> Any:
-    if not _takes_numbers(parameter) or given is None:
+    """Numbers as numbers, "a,b;c,d" as a matrix; words are left to a parameter that takes more than numbers."""
+    if not _takes_text(parameter) or given is None:
         return given
     if isinstance(parameter.default, int) and given.strip().isdigit():
         return int(given)
-    return parse_numbers(name, given)
+    try:
+        rows = [parse_numbers(name, row) for row in given.split(";")]
+        return rows[0] if len(rows) == 1 else np.array(rows)
+    except ValueError:
+        if parameter.annotation == ParameterValue:
+            raise
+        return given
 
 
 def _flag(name: str, parameter: inspect.Parameter, text: str) -> inspect.Parameter:
-    numbers = _takes_numbers(parameter)
-    kind = (str | None) if numbers else parameter.annotation
-    default = str(parameter.default) if numbers and parameter.default is not None else parameter.default
-    note = " One number, a,b,c or first:last:count." if numbers else ""
+    text_given = _takes_text(parameter)
+    kind = (str | None) if text_given else parameter.annotation
+    default = str(parameter.default) if text_given and parameter.default is not None else parameter.default
+    note = " One number, a,b,c or first:last:count." if parameter.annotation == ParameterValue else ""
     option = typer.Option(f"--{name.replace('_', '-')}", help=text + note)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
 
 
-def _help_texts(model: type[SpringBlock]) -> dict[str, str]:
+def _help_texts(model: type[Any]) -> dict[str, str]:
     """Read "name: text" lines, and their indented continuations, from the docstrings."""
     text = (inspect.getdoc(model) or "") + "\n" + (inspect.getdoc(model.simulate) or "")
     found = re.findall(r"^(\w+): (.+(?:\n    .+)*)", text, re.MULTILINE)
     return {name: re.sub(r"\s+", " ", words) for name, words in found}
+
+
+def _check_place(out: Path | None, name: str) -> None:
+    """Refuse, before any work, a file that cannot be written or drawn."""
+    if out is not None and out.suffix != ".nc":
+        _check_picture(out)
+    check_writable(out or Path("results") / f"{name}.nc")
+
+
+def _write(run: xr.Dataset, path: Path, *, as_json: bool) -> None:
+    """Write the record, and a picture where the name asks for one; say where."""
+    record = path if path.suffix == ".nc" else path.with_suffix(".nc")
+    save(run, record)
+    if path != record:
+        _draw(run, path)
+    if as_json:
+        print(to_json({"record": str(record), **_describe(run)}))
+    else:
+        print(f"record: {record}" + (f"\npicture: {path}" if path != record else ""))
+
+
+@estimate_app.command("elastic")
+def estimate_elastic(
+    file: Annotated[
+        Path,
+        typer.Argument(help="A record with class_mean over time, class, feature (trial); or .npz: times, class_means."),
+    ],
+    geometry: Annotated[str, typer.Option(help="logits or isotropic.")] = "logits",
+    method: Annotated[str, typer.Option(help="exact or published.")] = "exact",
+    reference_time: Annotated[float | None, typer.Option(help="Where estimates begin; found if not given.")] = None,
+    window: Annotated[int | None, typer.Option(help="Points of the derivative's window; found if not given.")] = None,
+    out: Place = None,
+    as_json: Json = False,
+) -> None:
+    """Read the strengths of local elasticity, within and between classes, off measured class means."""
+    from dynascope.models.elastic.recorded import estimate_recorded, load_class_means  # noqa: PLC0415 (scipy.signal)
+
+    _check_place(out, "elastic-strengths")
+    options = {"geometry": geometry, "method": method, "reference_time": reference_time, "window": window}
+    found = estimate_recorded(load_class_means(file), **options)
+    _write(found, out or Path("results") / f"elastic-strengths-{digest(found)[:12]}.nc", as_json=as_json)
+    if not as_json:
+        _print_strengths(found)
+
+
+def _print_strengths(found: xr.Dataset) -> None:
+    table = Table("strength", "integrated to the end", "95 % interval", "tail index", box=None, pad_edge=False)
+    last = found.isel(time=-1)
+    for name, title in (("intra", "within a class (α)"), ("inter", "between classes (β)"), ("gap", "difference")):
+        key = f"integrated_{name}"
+        interval = [float(last[f"{key}_{end}"]) for end in ("low", "high") if f"{key}_{end}" in last]
+        span = f"{interval[0]:.4g} … {interval[1]:.4g}" if interval else ""
+        tail = f"tail_index_{name}"
+        table.add_row(title, f"{float(last[key]):.4g}", span, f"{float(found[tail]):.3g}" if tail in found else "")
+    console = Console()
+    console.print(table)
+    verdict = "ok" if bool(found["ok"]) else f"not ok: {found.attrs['reason']}"
+    console.print(f"from time {float(found['reference_time']):g} on; {verdict}", highlight=False, soft_wrap=True)
 
 
 for _family, _model in FAMILIES.items():

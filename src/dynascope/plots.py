@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from dynascope.records import write_whole
 
+_MANY = 12  # more panels or curves than this cannot be read
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
 
@@ -191,12 +192,19 @@ def _require(run: xr.Dataset, name: str, dims: Sequence[str], *, at_most: int) -
 
 
 def plot_run(run: xr.Dataset) -> Figure:
-    """Choose the picture that suits a record: a phase diagram over a two-dimensional grid, else curves.
+    """Choose the picture that suits a record: load curves, estimated strengths, or every quantity over time.
 
     >>> from dynascope import SpringBlock
     >>> len(plot_run(SpringBlock().simulate(duration=5.0, trials=2)).axes)
     2
     """
+    if "integrated_gap" in run:
+        figure, axes = new_figure(columns=2)
+        plot_strengths(run, axes[0, 0])
+        plot_strengths(run, axes[0, 1], integrated=True)
+        return figure
+    if "load" not in run:
+        return plot_over_time(run)
     _require(run, "load", ("trial", "time", "layer"), at_most=2)
     varied = [str(dim) for dim in run["load"].dims if dim not in ("trial", "time", "layer")]
     if len(varied) == 2:
@@ -210,3 +218,71 @@ def plot_run(run: xr.Dataset) -> Figure:
     if not varied:
         plot_trajectories(run, axes[0, 1])
     return figure
+
+
+def plot_over_time(run: xr.Dataset) -> Figure:
+    """Draw every quantity of a record over time, averaged over trials: a curve along its last dimension, panels else.
+
+    Quantities with more than 12 panels or curves, such as single samples, are left out.
+
+    >>> run = xr.Dataset({"class_mean": (("trial", "time", "class", "feature"), np.zeros((2, 5, 3, 2)))})
+    >>> [ax.get_title() for ax in plot_over_time(run).axes]
+    ['class 0', 'class 1', 'class 2']
+    """
+    panels: list[tuple[str, xr.DataArray]] = []
+    for name, values in run.data_vars.items():
+        if "time" not in values.dims or values.dtype.kind not in "iuf":
+            continue
+        mean = values.mean([dim for dim in ("trial",) if dim in values.dims], keep_attrs=True)
+        *across, _ = [dim for dim in mean.dims if dim != "time"] or [None]
+        stacked = mean.stack(panel=across) if across else mean.expand_dims("panel")
+        if stacked.sizes["panel"] <= _MANY and stacked.size // stacked.sizes["panel"] <= _MANY * mean.sizes["time"]:
+            panels += [(str(name), stacked.isel(panel=index)) for index in range(stacked.sizes["panel"])]
+    if not panels:
+        raise ValueError(f"the record must hold a quantity over time for this picture, it holds {dict(run.sizes)}")
+    columns = min(len(panels), 3)
+    figure, axes = new_figure(columns=columns, rows=-(-len(panels) // columns))
+    for ax, (name, curves) in zip(axes.ravel(), panels, strict=False):
+        _draw_curves(ax, name, curves)
+    for ax in axes.ravel()[len(panels) :]:
+        ax.remove()
+    return figure
+
+
+def _draw_curves(axes: Axes, name: str, curves: xr.DataArray) -> None:
+    extra = [str(dim) for dim in curves.dims if dim != "time"]
+    times = curves["time"] if "time" in curves.coords else xr.DataArray(np.arange(curves.sizes["time"]), name="time")
+    for index in range(curves.sizes[extra[0]] if extra else 1):
+        values = curves.isel({extra[0]: index}) if extra else curves
+        label = f"{extra[0]} {_short(curves[extra[0]].values[index])}" if extra else None
+        axes.plot(np.ravel(times), values, color=PALETTE[index % len(PALETTE)], label=label)
+    if extra:
+        axes.legend(frameon=False, fontsize="small")
+    levels = [str(coordinate) for coordinate in curves.coords if coordinate not in ("panel", "time", *extra)]
+    titles = [f"{level} {_short(curves.coords[level].item())}" for level in levels if curves.coords[level].ndim == 0]
+    axes.set_title(", ".join(titles), fontsize="medium")
+    axes.set_xlabel(axis_label(times))
+    axes.set_ylabel(axis_label(curves.rename(name)))
+
+
+def plot_strengths(found: xr.Dataset, axes: Axes, *, integrated: bool = False) -> Axes:
+    """Draw estimated strengths over time with their intervals: α, β and their difference, or their integrals.
+
+    >>> times = np.arange(5.0)
+    >>> found = xr.Dataset({f"{name}": ("time", times) for name in ("intra", "inter", "gap")}, coords={"time": times})
+    >>> plot_strengths(found, new_figure()[1][0, 0]).get_ylabel()
+    'strength'
+    """
+    labels = {"intra": "within a class (α)", "inter": "between classes (β)", "gap": "difference (α − β)"}
+    for colour, (name, label) in zip(PALETTE, labels.items(), strict=False):
+        key = f"integrated_{name}" if integrated else name
+        if np.all(np.isnan(found[key])):  # not identified
+            continue
+        axes.plot(found["time"], found[key], color=colour, label=label)
+        if f"{key}_low" in found:
+            axes.fill_between(found["time"], found[f"{key}_low"], found[f"{key}_high"], color=colour, alpha=0.2)
+    axes.axhline(0.0, color="black", linewidth=0.6)
+    axes.set_xlabel(axis_label(found["time"]))
+    axes.set_ylabel("integrated strength" if integrated else "strength")
+    axes.legend(frameon=False, fontsize="small")
+    return axes

@@ -4,6 +4,7 @@ A strength is called with times and integrates itself from 0: A(t) = ∫₀ᵗ �
 there is one. Its values are numbers, or matrices E(t) where classes differ; their axes follow those of the times.
 """
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable
 from itertools import pairwise
@@ -15,6 +16,8 @@ from jaxtyping import Float
 from scipy.integrate import quad_vec
 
 from dynascope.models.parameters import as_float, require, scalar
+
+_POWER_LAW = re.compile(r"([-+]?[\d.]+(?:e[-+]?\d+)?)/\(1\+t\)(?:(?:\^|\*\*)([-+]?[\d.]+))?")
 
 
 class Strength(eqx.Module):
@@ -246,12 +249,15 @@ def as_elasticity(value: Any, classes: int, features: int) -> Strength:
 
 
 def as_strength(name: str, value: Any) -> Strength:
-    """Turn a number, a strength or a function of time into a strength.
+    """Turn a number, a strength, a function of time or text such as "1.0/(1+t)^0.5" into a strength.
 
-    >>> as_strength("intra", 0.5).describe()
-    0.5
+    >>> as_strength("intra", 0.5).describe(), as_strength("intra", "2/(1+t)^0.7").describe()
+    (0.5, {'scale': 2.0, 'index': 0.7})
     """
     try:
+        written = _POWER_LAW.fullmatch(value.replace(" ", "")) if isinstance(value, str) else None
+        if written:
+            return PowerLaw(float(written[1]), float(written[2] or 1.0))
         strength = value if isinstance(value, Strength) else Function(value) if callable(value) else None
         if strength is not None:
             scalar("its value", strength(0.0))
@@ -259,7 +265,8 @@ def as_strength(name: str, value: Any) -> Strength:
         return Constant(scalar(name, value))
     except ValueError as error:
         raise ValueError(
-            f"{name} must be a number, a PowerLaw, a Sampled curve or a function of time, got {value!r} ({error})"
+            f"{name} must be a number, a PowerLaw, a Sampled curve, a function of time or text such as "
+            f"'1.0/(1+t)^0.5', got {value!r} ({error})"
         ) from error
 
 
