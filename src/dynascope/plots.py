@@ -223,7 +223,7 @@ def plot_run(run: xr.Dataset) -> Figure:
 def plot_over_time(run: xr.Dataset) -> Figure:
     """Draw every quantity of a record over time, averaged over trials: a curve along its last dimension, panels else.
 
-    Quantities with more than 12 panels or curves, such as single samples, are left out.
+    Single samples, and quantities with more than 12 panels or curves, are left out.
 
     >>> run = xr.Dataset({"class_mean": (("trial", "time", "class", "feature"), np.zeros((2, 5, 3, 2)))})
     >>> [ax.get_title() for ax in plot_over_time(run).axes]
@@ -231,7 +231,7 @@ def plot_over_time(run: xr.Dataset) -> Figure:
     """
     panels: list[tuple[str, xr.DataArray]] = []
     for name, values in run.data_vars.items():
-        if "time" not in values.dims or values.dtype.kind not in "iuf":
+        if "time" not in values.dims or "sample" in values.dims or values.dtype.kind not in "iuf":
             continue
         mean = values.mean([dim for dim in ("trial",) if dim in values.dims], keep_attrs=True)
         *across, _ = [dim for dim in mean.dims if dim != "time"] or [None]

@@ -24,6 +24,10 @@ EXPERIMENTS = {
     "spring_block/left_friction": "spring_block.left_friction:EXPERIMENT",
     "spring_block/inertial_phase_diagram": "spring_block.phase_diagrams:INERTIAL",
     "spring_block/langevin_phase_diagram": "spring_block.phase_diagrams:LANGEVIN",
+    "elastic/binary_separation": "elastic.binary_separation:EXPERIMENT",
+    "elastic/tail_index": "elastic.tail_index:EXPERIMENT",
+    "elastic/discrete_limit": "elastic.discrete_limit:EXPERIMENT",
+    "elastic/linearisation": "elastic.linearisation:EXPERIMENT",
 }
 
 

@@ -54,6 +54,8 @@ def separable(a: Any, b: Any) -> bool:
         raise ValueError(f"b must have the features of a, {first.shape[1]} of them, got shape {second.shape}")
     if np.any(first.min(axis=0) > second.max(axis=0)) or np.any(second.min(axis=0) > first.max(axis=0)):
         return True
+    if first.shape[1] == 1:  # intervals that overlap
+        return False
     first, second = np.unique(first, axis=0), np.unique(second, axis=0)
     points = np.concatenate([first, second])  # (point, feature)
     if len(np.unique(points, axis=0)) < len(points):

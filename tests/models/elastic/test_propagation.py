@@ -7,7 +7,11 @@ from hypothesis import strategies as st
 from scipy.integrate import quad_vec
 from scipy.linalg import expm
 
-from dynascope.models.elastic.propagation import follow_slope, transitions
+from dynascope.models.elastic import LocallyElastic
+from dynascope.models.elastic.geometry import drift_matrix, geometry_blocks, sampling_matrix
+from dynascope.models.elastic.propagation import follow_slope, isotropic_transitions, transitions
+from dynascope.models.elastic.quadrature import integrate_growth
+from dynascope.models.elastic.strengths import IntraInter, PowerLaw, Sampled
 
 
 def _random(seed, size=3):
@@ -18,7 +22,7 @@ def _random(seed, size=3):
 
 @given(st.integers(0, 99), st.floats(0.01, 4.0))
 def test_constant_drift(seed, span):
-    drift, covariance = _random(seed)
+    drift, covariance = _random(seed, size=2)
     times = np.array([0.5, 0.5 + span, 0.5 + 2 * span])
     expected = quad_vec(lambda s: expm(drift * s) @ covariance @ expm(drift * s).T, 0, span, epsrel=1e-11)[0]
     scale = np.linalg.norm(expected)
@@ -45,3 +49,36 @@ def test_a_drift_that_jumps():
     assert float(flow[0, 0]) == pytest.approx(1.0, rel=1e-9)  # e^(1 − 2·½)
     path = follow_slope(np.array([0.0, 1.0, 3.0]), np.ones((1, 1)), lambda time, x: drift(time) @ x, knots=[1.0])
     np.testing.assert_allclose(path.ravel(), [1.0, np.e, 1.0], rtol=1e-9)
+
+
+@given(st.integers(0, 99), st.floats(-1.0, 1.0), st.floats(-0.5, 0.5))
+def test_isotropic_transitions_solve_the_same_equation(seed, intra, inter):
+    _, covariance = _random(seed, size=6)
+    strengths = PowerLaw(intra, 0.7), Sampled([0.5, 2.0], [inter, -inter])
+    blocks, sampling = geometry_blocks("isotropic", 3, 2), sampling_matrix(None, 3)
+
+    def drift(time):
+        return drift_matrix(IntraInter(*strengths, 3)(time), sampling, blocks)
+
+    times = np.array([0.2, 1.0, 4.0])
+    expected = transitions(times, drift, covariance, knots=[0.5, 2.0])
+    found = isotropic_transitions(times, *strengths, covariance, classes=3)
+    for (flow, spread), (other_flow, other_spread) in zip(expected, found, strict=True):
+        np.testing.assert_allclose(other_flow, flow, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(other_spread, spread, rtol=1e-8, atol=1e-8)
+
+
+def test_growth_beyond_all_numbers_is_named():
+    for model in (LocallyElastic(intra=1.0, geometry="isotropic"), LocallyElastic(intra=1.0)):
+        with pytest.raises(FloatingPointError, match="class means grow beyond all numbers between time 0 and"):
+            model.covariance([1e5])
+
+
+def test_integrals_over_many_decades_and_oscillations():
+    none = np.empty(0)
+    power = integrate_growth(np.array([1e2, 1e8]), lambda t: -0.5 * np.log1p(t)[None], np.ones_like, knots=none)
+    np.testing.assert_allclose(power[0], 2 * (np.sqrt(1 + np.array([1e2, 1e8])) - 1), rtol=1e-12)
+    waves = integrate_growth(
+        np.array([1.0]), lambda t: np.sin(200 * t)[None] / 10, lambda t: np.cos(200 * t), knots=none
+    )
+    np.testing.assert_allclose(waves[0], np.expm1(np.sin(200.0) / 10) / 20, rtol=1e-10)

@@ -27,7 +27,6 @@ def test_orders_above_and_below_the_border(geometry):
     for intra, inter, expected in [
         (0.3, 0.2, True),
         (0.2, 0.2, False),
-        (0.2, 0.3, False),
         (PowerLaw(0.1, 0.7), 0.0, True),
         (PowerLaw(5.0, 1.3), 0.0, False),
         (PowerLaw(0.01, 0.9), 0.0, True),  # slow, but it comes
@@ -35,6 +34,16 @@ def test_orders_above_and_below_the_border(geometry):
         (Function(lambda t: np.log(3 + t) / (3 + t)), Constant(0.0), True),
     ]:
         assert verdict(intra, inter, geometry=geometry).separates is expected, (intra, inter)
+
+
+def test_logits_separate_where_the_theorem_does_not_reach():
+    """Amplitudes that grow by themselves part classes with any α ≠ β; the simulation says so too."""
+    start = np.array([[1.0, 0.2, 0.0], [0.0, 1.4, 0.1], [0.1, 0.0, 0.7]])
+    for intra in (0.2, lambda t: 0.3 + 0.1 / (1 + t) ** 2):
+        assert not verdict(intra, 0.3).separates
+        assert verdict(intra, 0.3, geometry="logits").separates
+        model = LocallyElastic(3, 3, intra, 0.3, "logits", noise=1.0)
+        assert model.separation_probability([1.0, 120.0], 10, start=start, trials=10).tolist() == [0.0, 1.0]
 
 
 def test_close_to_the_border_nothing_is_claimed():

@@ -9,9 +9,8 @@ from scipy.linalg import expm
 
 from dynascope.models.elastic.geometry import direction_cosine, margin_amplitudes, margin_directions
 from dynascope.models.elastic.propagation import follow_slope
+from dynascope.models.elastic.quadrature import integrate_growth
 from dynascope.models.elastic.strengths import Strength
-
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 
 
 def isotropic_path(
@@ -58,7 +57,12 @@ def logit_path(
     amplitude = margin_amplitudes(start)
     mean = amplitude.mean(axis=-1, keepdims=True)
     weights = np.array([(classes - 1) * cosine, -cosine])  # of B in the growth of s and of c − s, beside A
-    grown, with_inter = _growth_integrals(times, intra, inter, weights / classes, 1 / classes)
+
+    def growth(at: np.ndarray) -> np.ndarray:
+        return np.asarray((intra.integral(at) + weights[:, None] * inter.integral(at)) / classes)
+
+    knots = np.concatenate([intra.knots, inter.knots])
+    grown, with_inter = np.exp(growth(times)), integrate_growth(times, growth, inter, knots=knots)
     with_intra = classes * (grown - 1) - weights[:, None] * with_inter  # ∫ α·growth, from the growth's own equation
     # x(t) is the start plus four fixed patterns: own direction and sum over classes, for s and for c − s
     patterns = [start]
@@ -72,38 +76,6 @@ def logit_path(
     basis = np.stack(patterns, axis=-3).reshape((*start.shape[:-2], 5, -1))
     path: np.ndarray = np.matmul(np.transpose(curves) / classes, basis)  # (…, time, class·feature)
     return path.reshape((*path.shape[:-1], classes, features))
-
-
-def _growth_integrals(
-    times: np.ndarray, intra: Strength, inter: Strength, inter_weights: np.ndarray, intra_weight: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """exp(a A + b B) at `times`, and ∫₀ᵗ β exp(a A + b B), for each b: two arrays (weight, time).
-
-    Gauss-Legendre with ten nodes on pieces short enough for the integrand to be smooth: cut at `times` and at the knots
-    of sampled curves, and further so that neither 1 + t nor the growth changes by more than a factor of about e^½.
-    """
-
-    def growth(at: np.ndarray) -> np.ndarray:
-        return np.asarray(np.exp(intra_weight * intra.integral(at) + inter_weights[:, None] * inter.integral(at)))
-
-    edges = _pieces(times, intra, inter, growth)
-    half, middle = np.diff(edges) / 2, (edges[1:] + edges[:-1]) / 2
-    nodes = middle[:, None] + half[:, None] * _NODES  # (piece, node)
-    values = growth(nodes.ravel()).reshape(len(inter_weights), *nodes.shape) * inter(nodes)
-    total = np.concatenate([np.zeros((len(inter_weights), 1)), np.cumsum((values @ _WEIGHTS) * half, axis=1)], axis=1)
-    return growth(times), total[:, np.searchsorted(edges, times)]
-
-
-def _pieces(
-    times: np.ndarray, intra: Strength, inter: Strength, growth: Callable[[np.ndarray], np.ndarray]
-) -> np.ndarray:
-    knots = np.concatenate([intra.knots, inter.knots])
-    edges = np.unique(np.concatenate([[0.0], times, knots[knots < times[-1]]]))
-    stretch = np.diff(np.log1p(edges))
-    change = np.abs(np.diff(np.log(growth(edges)), axis=1)).max(axis=0)
-    count = np.ceil(2 * np.maximum(stretch, change)).clip(1, 10_000).astype(int)
-    parts = [np.linspace(a, b, n, endpoint=False) for a, b, n in zip(edges[:-1], edges[1:], count, strict=True)]
-    return np.concatenate([*parts, edges[-1:]])
 
 
 def general_path(

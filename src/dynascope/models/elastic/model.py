@@ -1,7 +1,7 @@
 """The locally elastic model as users meet it: strengths, geometry and sampling in, labelled paths out."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import equinox as eqx
@@ -14,7 +14,7 @@ from dynascope.models import stepping
 from dynascope.models.elastic import simulation, softmax
 from dynascope.models.elastic.geometry import drift_matrix, geometry_blocks, noise_factor, sampling_matrix
 from dynascope.models.elastic.mean_path import general_path, isotropic_path, logit_path
-from dynascope.models.elastic.propagation import follow_slope, transitions
+from dynascope.models.elastic.propagation import follow_slope, isotropic_transitions, transitions
 from dynascope.models.elastic.separation import (
     SeparationVerdict,
     probability_along,
@@ -112,6 +112,14 @@ class LocallyElastic(eqx.Module):
         """
         return drift_matrix(self.elasticity(scalar("time", time, at_least=0.0)), self.sampling, self.blocks)
 
+    def _drift_function(self) -> Callable[[float], np.ndarray]:
+        """The same for solvers, which ask for it thousands of times."""
+        strengths, own = self.elasticity, np.eye(len(self.sampling))
+        if not isinstance(strengths, IntraInter):
+            return self.drift
+        within, between = (drift_matrix(part, self.sampling, self.blocks) for part in (own, 1 - own))
+        return lambda at: np.asarray(strengths.intra(at) * within + strengths.inter(at) * between)
+
     def mean_path(self, times: Any, start: Any) -> Float[np.ndarray, "*trial time class feature"]:
         """Class means over time, exactly, from `start` (…, class, feature): the solution of (6).
 
@@ -125,12 +133,13 @@ class LocallyElastic(eqx.Module):
         if isinstance(self.elasticity, IntraInter) and self.balanced and self.geometry in ("isotropic", "logits"):
             solve = isotropic_path if self.geometry == "isotropic" else logit_path
             return solve(grid, begin, self.elasticity.intra, self.elasticity.inter)
+        drift = self._drift_function()
         if self.geometry != "softmax":
             return general_path(grid, begin, self.drift, constant=self.elasticity.constant, knots=self.elasticity.knots)
 
         def slope(at: float, means: np.ndarray) -> np.ndarray:
             felt = softmax.margins(means).reshape(*means.shape[:-2], -1)
-            return np.asarray((felt @ self.drift(at).T).reshape(means.shape))
+            return np.asarray((felt @ drift(at).T).reshape(means.shape))
 
         path = follow_slope(grid, begin, slope, knots=self.elasticity.knots)
         return np.moveaxis(path, 0, -3)
@@ -383,10 +392,7 @@ class LocallyElastic(eqx.Module):
     def _transitions(self, times: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         if self.geometry == "softmax":
             raise ValueError("geometry must be linear for an exact law, got 'softmax'; simulate it instead")
-        return transitions(
-            times,
-            self.drift,
-            self._unit_covariance(),
-            constant=self.elasticity.constant,
-            knots=self.elasticity.knots,
-        )
+        strengths, unit = self.elasticity, self._unit_covariance()
+        if isinstance(strengths, IntraInter) and self.balanced and self.geometry == "isotropic":
+            return isotropic_transitions(times, strengths.intra, strengths.inter, unit, classes=len(self.sampling))
+        return transitions(times, self._drift_function(), unit, constant=strengths.constant, knots=strengths.knots)

@@ -12,6 +12,9 @@ from jaxtyping import Float
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
+from dynascope.models.elastic.quadrature import integrate_growth
+from dynascope.models.elastic.strengths import Strength
+
 Drift = Callable[[float], np.ndarray]
 
 _TOLERANCE = {"method": "DOP853", "rtol": 1e-10, "atol": 1e-13}
@@ -34,14 +37,62 @@ def transitions(
     >>> flow.round(12).tolist(), spread.round(12).tolist()
     ([[1.0]], [[3.0]])
     """
-    known: tuple[float, Any] = (-1.0, None)
+    span, found = -1.0, (covariance, covariance)
     for begin, end in pairwise(times.tolist()):
-        if not constant:
-            yield _integrate(begin, end, drift, covariance, np.asarray(knots))
-            continue
-        if abs(end - begin - known[0]) > 1e-13 * end:  # an even grid needs one exponential
-            known = end - begin, _exponential(end - begin, drift(0.0), covariance)
-        yield known[1]
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not constant:
+                found = _integrate(begin, end, drift, covariance, np.asarray(knots))
+            elif abs(end - begin - span) > 1e-13 * end:  # an even grid needs one exponential
+                span, found = end - begin, _exponential(end - begin, drift(0.0), covariance)
+        _refuse_overflow(begin, end, *found)
+        yield found
+
+
+def isotropic_transitions(
+    times: Float[np.ndarray, " time"],
+    intra: Strength,
+    inter: Strength,
+    covariance: Float[np.ndarray, "state state"],
+    *,
+    classes: int,
+) -> Iterator[tuple[Float[np.ndarray, "state state"], Float[np.ndarray, "state state"]]]:
+    """Φ and ∫ Φ C Φᵀ of the I-model, by three scalar integrals instead of a solver: exact also over many decades.
+
+    Φ = exp(ΔG₁) Π₁ + exp(ΔG₂) Π₂ with Π₁ the mean over classes, Π₂ = 1 − Π₁, G₁ = (A + (K−1) B)/K, G₂ = (A − B)/K.
+
+    >>> from dynascope.models.elastic.strengths import Constant
+    >>> still = isotropic_transitions(np.array([0.0, 3.0]), Constant(0.0), Constant(0.0), np.eye(2), classes=2)
+    >>> [matrix.round(12).tolist() for matrix in next(still)]
+    [[[1.0, 0.0], [0.0, 1.0]], [[3.0, 0.0], [0.0, 3.0]]]
+    """
+    shared = np.kron(np.full((classes, classes), 1 / classes), np.eye(len(covariance) // classes))
+    projectors = np.stack([shared, np.eye(len(covariance)) - shared])
+    spreads = np.einsum("aij,jk,blk->abil", projectors, covariance, projectors)
+    weights, knots = np.array([[classes - 1.0], [-1.0]]), np.concatenate([intra.knots, inter.knots])
+
+    def growth(at: np.ndarray) -> np.ndarray:
+        return np.asarray((intra.integral(at) + weights * inter.integral(at)) / classes)
+
+    for begin, end in pairwise(times.tolist()):
+        last = growth(np.array([end]))
+
+        def ahead(at: np.ndarray, last: np.ndarray = last) -> np.ndarray:
+            own, other = last - growth(at)
+            return np.stack([2 * own, own + other, 2 * other])
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            both = integrate_growth(np.array([end]), ahead, np.ones_like, begin=begin, knots=knots)[:, 0]
+            flow = np.einsum("a,aij->ij", np.exp(last - growth(np.array([begin])))[:, 0], projectors)
+        _refuse_overflow(begin, end, flow, both)
+        yield flow, np.einsum("ab,abil->il", np.array([[both[0], both[1]], [both[1], both[2]]]), spreads)
+
+
+def _refuse_overflow(begin: float, end: float, *found: np.ndarray) -> None:
+    if not all(np.all(np.isfinite(values)) for values in found):
+        raise FloatingPointError(
+            f"class means grow beyond all numbers between time {begin:g} and {end:g}; "
+            f"choose a shorter duration or weaker strengths"
+        )
 
 
 def _exponential(span: float, drift: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

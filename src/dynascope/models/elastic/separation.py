@@ -31,12 +31,12 @@ class SeparationVerdict:
     """
 
     separates: bool | None
+    reason: str
     exponent: float
     trend: float
     tail_index: float
     gamma: float
     horizon: float
-    reason: str
 
 
 def separation_verdict(
@@ -47,8 +47,9 @@ def separation_verdict(
     D = 1 + (1/K) ∫ (α − β) G dt with G the growth of the amplitudes: exp((A − B)/K) for "isotropic", the faster of
     exp((A + (K−1) ρ B)/K) and exp((A − ρ B)/K) for "logits". A rising e separates, a falling one does not, a constant
     one does if it exceeds ½: α − β = c/t gives e = c/K, hence c > K/2, lowered for logits by β = b/t > 0 to
-    c/K + b/(K − 1) > ½. Sampled curves are judged at their last point, other strengths at t = 1e12.
-    Source: Theorem 3.1, which leaves the border open; derived, and checked by simulation.
+    c/K + b/(K − 1) > ½. With logits even α < β separates where the amplitudes grow fast, since a negative D parts
+    classes too, on the wrong sides. Judged at t = 1e12, at the last point of a Sampled curve, or where α − β is lost in
+    rounding. Source: Theorem 3.1, which leaves the border open; derived, and checked by simulation.
 
     >>> from dynascope.models.elastic.strengths import Constant, PowerLaw
     >>> steep = separation_verdict(PowerLaw(1.2, 1.0), Constant(0.0), classes=2, features=2, geometry="isotropic")
@@ -56,18 +57,21 @@ def separation_verdict(
     (True, 0.6)
     """
     knots = np.concatenate([intra.knots, inter.knots])
-    horizon = float(knots.max()) if knots.size else _HORIZON
-    times = np.expm1(np.linspace(0.0, np.log1p(horizon), 4001))
-    gap = intra(times) - inter(times)
+    times = np.expm1(np.linspace(0.0, np.log1p(knots.max() if knots.size else _HORIZON), 4001))
+    gap, scale = intra(times) - inter(times), np.abs(intra(times)) + np.abs(inter(times))
+    seen = np.flatnonzero(np.abs(gap) > 1e-10 * scale)  # beyond, the difference is rounding
+    if seen.size < 2:
+        return SeparationVerdict(False, "α = β: nothing parts the classes", 0.0, np.nan, np.nan, 0.0, float(times[-1]))
+    times, gap = times[: seen[-1] + 1], gap[: seen[-1] + 1]
+    horizon = float(times[-1])
     exponent = _growth_exponent(times, gap, intra, inter, classes=classes, features=features, geometry=geometry)
     late = times >= horizon**0.8
     with np.errstate(divide="ignore", invalid="ignore"):  # a gap of 0 has no tail
         tail = -_slope(times[late], np.log(np.abs(gap[late])))
         trend = _slope(times[late], np.log(np.abs(exponent[late])))
     last = float(exponent[-1])
-    separates, reason = _judge(last, trend, float(gap[-1]))
     gamma = min(float(gap[-1]), float(intra(horizon) + (classes - 1) * inter(horizon)))
-    return SeparationVerdict(separates, last, trend, tail, gamma, horizon, reason)
+    return SeparationVerdict(*_judge(last, trend), last, trend, tail, gamma, horizon)
 
 
 def _growth_exponent(
@@ -90,7 +94,7 @@ def _growth_exponent(
         rate = np.log(np.abs(gap) / classes) + growth
     steps = np.logaddexp(rate[1:], rate[:-1]) + np.log(np.diff(times) / 2)  # trapezoids
     distance = np.logaddexp.accumulate(np.concatenate([[0.0], steps]))
-    return np.asarray(np.sign(gap) * np.exp(np.log(times.clip(1e-300)) + rate - distance))
+    return np.asarray(np.exp(np.log(times.clip(1e-300)) + rate - distance))
 
 
 def _slope(times: np.ndarray, values: np.ndarray) -> float:
@@ -99,14 +103,14 @@ def _slope(times: np.ndarray, values: np.ndarray) -> float:
     return float(np.polyfit(np.log(times), values, 1)[0])
 
 
-def _judge(exponent: float, trend: float, gap: float) -> tuple[bool | None, str]:
-    if gap <= 0:
-        return False, "α ≤ β in the end: nothing drives the classes apart"
+def _judge(exponent: float, trend: float) -> tuple[bool | None, str]:
+    if exponent <= 0:
+        return False, "α < β in the end: the classes are drawn together"
+    compared = f"the distance of class means grows like t^{exponent:.3g} by then, the noise like t^0.5"
     if trend > _STEADY:
-        return True, "α − β falls more slowly than 1/t: the distance of class means outgrows their noise"
+        return True, f"{compared}, and the exponent rises"
     if trend < -_STEADY:
-        return False, "the distance of class means stops growing while their noise goes on"
-    compared = f"the distance of class means grows like t^{exponent:.3g}, the noise like t^0.5"
+        return False, f"{compared}, and the exponent falls"
     if abs(exponent - 0.5) < _NEAR:
         return None, f"{compared}: too close to tell"
     return exponent > 0.5, compared

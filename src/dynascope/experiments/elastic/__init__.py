@@ -1,0 +1,1 @@
+"""Equations and figures of the locally elastic SDE."""
