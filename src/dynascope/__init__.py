@@ -14,7 +14,8 @@ from dynascope.records import digest, load, save
 if TYPE_CHECKING:
     from dynascope.measure.collapse import etf_distance, simplex_etf
     from dynascope.measure.separation import separable, separating_direction
-    from dynascope.models.elastic.estimate import estimate_strengths, relative_difference
+    from dynascope.models.elastic.compare import relative_difference
+    from dynascope.models.elastic.estimate import estimate_strengths
     from dynascope.models.elastic.strengths import PowerLaw, Sampled
 
 __all__ = [
@@ -39,7 +40,7 @@ _ON_FIRST_USE = {
     "Sampled": "models.elastic.strengths",
     "estimate_strengths": "models.elastic.estimate",
     "etf_distance": "measure.collapse",
-    "relative_difference": "models.elastic.estimate",
+    "relative_difference": "models.elastic.compare",
     "separable": "measure.separation",
     "separating_direction": "measure.separation",
     "simplex_etf": "measure.collapse",

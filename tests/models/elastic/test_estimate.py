@@ -5,10 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynascope.models.elastic.estimate import estimate_strengths, relative_difference, tail_index
+from dynascope.models.elastic.compare import relative_difference
+from dynascope.models.elastic.estimate import estimate_strengths
 from dynascope.models.elastic.geometry import margin_directions
 from dynascope.models.elastic.mean_path import isotropic_path, logit_path
 from dynascope.models.elastic.strengths import Constant, Function, PowerLaw
+from dynascope.models.elastic.tails import tail_index
 
 TIMES = np.linspace(0.0, 10.0, 101)
 PATHS = {"logits": logit_path, "isotropic": isotropic_path}
@@ -133,7 +135,7 @@ def test_relative_difference():
     [
         ((TIMES, np.zeros((101, 3))), "class_means must be"),
         ((TIMES[:50], np.ones((101, 3, 3))), "times must list the 101 times"),
-        ((TIMES[::-1], np.ones((101, 3, 3))), "times must increase"),
+        ((TIMES[::-1], np.ones((101, 3, 3))), "times must be an increasing list"),
         ((TIMES, np.full((101, 3, 3), np.nan)), "class_means must be finite"),
         ((TIMES, np.ones((101, 1, 3))), "at least 2 classes"),
         ((TIMES, np.ones((101, 3, 2))), "features must be at least classes = 3"),
