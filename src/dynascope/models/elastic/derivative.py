@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.signal import oaconvolve, savgol_coeffs
+from scipy.signal import oaconvolve
 
 from dynascope.models.parameters import count
 
@@ -52,14 +52,13 @@ def local_derivative(
 def _even(step: float, values: np.ndarray, window: int) -> np.ndarray:
     """One convolution, by Fourier transforms because windows grow long; the ends from their parabolas."""
     half = window // 2
-    weights = savgol_coeffs(window, 2, deriv=1, delta=step)
-    inside = oaconvolve(values, weights.reshape((1,) * (values.ndim - 1) + (-1,)), mode="valid", axes=-1)
     offsets = np.linspace(-1.0, 1.0, window)
+    weights = offsets[::-1] / (offsets @ offsets)  # in the middle of a window parabola and line have the same slope
+    inside = oaconvolve(values, weights.reshape((1,) * (values.ndim - 1) + (-1,)), mode="valid", axes=-1)
     _, slope, bend = np.linalg.pinv(offsets[:, None] ** np.arange(3))
     ends = [values[..., :window], values[..., -window:]]
     slopes = [(part @ slope)[..., None] + 2 * (part @ bend)[..., None] * offsets for part in ends]
-    reach = half * step
-    return np.concatenate([slopes[0][..., :half] / reach, inside, slopes[1][..., half + 1 :] / reach], axis=-1)
+    return np.concatenate([slopes[0][..., :half], inside, slopes[1][..., half + 1 :]], axis=-1) / (half * step)
 
 
 def _uneven(times: np.ndarray, values: np.ndarray, window: int) -> np.ndarray:

@@ -251,9 +251,9 @@ def _quantities(
 
 def _labelled(times: np.ndarray, found: dict[str, np.ndarray], begin: int, refused: tuple[str, ...]) -> xr.Dataset:
     """Name the axes; nothing is known before the reference time, nor of what is refused."""
-    dataset = xr.Dataset(coords={"time": times})
+    labelled: dict[str, Any] = {}
     for name, values in found.items():
         known = np.nan if name.removesuffix("_low").removesuffix("_high").split("_")[-1] in refused else 1.0
-        path = np.concatenate([np.full(begin, np.nan), values * known]) if values.ndim else float(values * known)
-        dataset[name] = ("time", path) if values.ndim else path
-    return dataset
+        path = np.concatenate([np.full(begin, np.nan), values * known]) if values.ndim else values * known
+        labelled[name] = ("time", path) if values.ndim else float(path)
+    return xr.Dataset(labelled, coords={"time": times})

@@ -60,11 +60,20 @@ def resampled(
     weights: Float[np.ndarray, "resample trial"],
     means: Float[np.ndarray, "trial time class feature"],
     reduce: Callable[[np.ndarray], np.ndarray],
+    *,
+    held: int = 1,
 ) -> np.ndarray:
-    """`reduce` applied to the average path of every resample, in blocks that fit into memory: (resample, …)."""
+    """`reduce` applied to the average path of every resample: (resample, …).
+
+    It is done in blocks that fit into memory, if `reduce` holds `held` numbers at once for each number of a path.
+
+    >>> means = np.ones((4, 5, 2, 3))
+    >>> resampled(bootstrap_weights(4, 20, 0), means, lambda drawn: drawn.sum(axis=(-1, -2))).shape
+    (20, 5)
+    """
 
     def blocks() -> Iterator[np.ndarray]:
-        size = max(1, _BLOCK // means[0].size)
+        size = max(1, _BLOCK // (held * means[0].size))
         for begin in range(0, len(weights), size):
             yield reduce(np.tensordot(weights[begin : begin + size], means, axes=1))
 
