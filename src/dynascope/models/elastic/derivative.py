@@ -24,7 +24,9 @@ def checked_window(window: Any, points: int) -> int | None:
         return None
     longest = points - (points + 1) % 2
     if count("window", window, at_least=1) % 2 == 0 or not 3 <= window <= longest:
-        raise ValueError(f"window must be an odd number from 3 to {longest}, or None for an automatic one, got {window}")
+        raise ValueError(
+            f"window must be an odd number from 3 to {longest}, or None for an automatic one, got {window}"
+        )
     return int(window)
 
 
@@ -93,7 +95,7 @@ def automatic_window(
     (5, True)
     """
     longest = min(len(times) // 3, _WIDEST)
-    if longest <= NARROWEST:
+    if longest <= NARROWEST or len(curves) == 0:
         return min(NARROWEST, len(times) - (len(times) + 1) % 2)
     ladder = np.geomspace(NARROWEST, longest, 1 + round(np.log(longest / NARROWEST) / np.log(4 / 3)))
     spread, share = _noise(curves, draws)

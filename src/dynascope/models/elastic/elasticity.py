@@ -23,8 +23,8 @@ def estimate_elasticity(
     sampling: Any = None,
     window: int | None = None,
     ridge: float = 1e-6,
-    symmetric: bool = False,
-    pooled: bool = False,
+    symmetric: Any = False,
+    pooled: Any = False,
     resamples: int = 200,
     seed: int = 0,
 ) -> xr.Dataset:

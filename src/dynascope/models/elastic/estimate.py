@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from dynascope.models.elastic.derivative import automatic_window, checked_window, local_derivative
+from dynascope.models.elastic.derivative import NARROWEST, automatic_window, checked_window, local_derivative
 from dynascope.models.elastic.geometry import direction_cosine, margin_amplitudes
 from dynascope.models.elastic.tails import METHODS as TAILS
 from dynascope.models.elastic.tails import tail_index
@@ -21,6 +21,7 @@ from dynascope.models.parameters import one_of, scalar
 STRENGTHS = ("intra", "inter", "gap")
 _VANISHING = 1e-8  # what is below this share of the class means is rounding
 _CLEAR = 4.0  # standard errors by which a growth must exceed its noise to be read
+_UNDERSMOOTHED = 0.6  # share of the widest window that is used: bias falls to a third, and intervals cover
 _DRAWS = 16  # resamples that stand for the noise when a window is chosen
 
 Reader = Callable[[np.ndarray], Float[np.ndarray, "*lead quantity time"]]
@@ -49,8 +50,8 @@ def estimate_strengths(
     intervals. geometry: "logits" (features ≥ classes) or "isotropic". method: "exact", or "published" for elastic (11)
     as printed (logits: three classes only), from the first time on: it ignores an unknown offset.
     reference_time: t₀; by default the time after s first passes a tenth of its largest value, after the classes have
-    found their directions. window: points of the Savitzky-Golay derivative (odd), by default the widest that agrees
-    with all narrower ones within the noise (`derivative.automatic_window`); it is found on uneven times, too.
+    found their directions. window: points of the Savitzky-Golay derivative (odd), by default 0.6 of the widest that
+    agrees with all narrower ones within the noise (`derivative.automatic_window`), so that noise outweighs bias.
     tail: how `tails.tail_index` reads tail indices: "differentiated", "integrated" or "published" (D.19).
 
     Returns over time integrated_intra, integrated_inter, integrated_gap = their difference (NaN before t₀), their
@@ -227,11 +228,12 @@ def _doubt(name: str, part: np.ndarray, whole: np.ndarray) -> str:
 def _window(
     times: np.ndarray, found: np.ndarray, drawn: np.ndarray | None, *, begin: int, refused: tuple[str, ...]
 ) -> int:
-    """One window for all strengths, chosen on those that are identified and apart."""
-    kept = [STRENGTHS.index(name) for name in STRENGTHS if name not in refused]
-    kept = [row for row in kept if len(kept) < 3 or row < 2] or [2]
+    """One window for all strengths, chosen on those that are identified; the gap only where it stands alone."""
+    kept = [row for row, name in enumerate(STRENGTHS) if name not in refused and np.isfinite(found[row, begin:]).all()]
+    kept = kept[:2]
     draws = None if drawn is None else drawn[:_DRAWS, kept, begin:]
-    return automatic_window(times[begin:], found[kept, begin:], draws)
+    widest = automatic_window(times[begin:], found[kept, begin:], draws)
+    return max(min(NARROWEST, widest), int(_UNDERSMOOTHED * widest) | 1)
 
 
 def _quantities(

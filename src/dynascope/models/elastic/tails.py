@@ -9,7 +9,6 @@ from scipy.special import exprel
 from dynascope.models.parameters import count, increasing, one_of
 
 METHODS = ("differentiated", "integrated", "published")
-_GOLDEN = (np.sqrt(5) - 1) / 2
 _SCAN = np.linspace(-2.0, 4.0, 121)
 
 
@@ -58,21 +57,22 @@ def _printed(log_time: np.ndarray, late: np.ndarray) -> Float[np.ndarray, "..."]
 
 
 def _least_squares(log_time: np.ndarray, late: np.ndarray) -> Float[np.ndarray, "..."]:
-    """The r whose power law explains most of the curve: a scan, then golden section for all rows at once."""
+    """The r whose power law explains most of the curve: a scan, then parabolas, for all rows at once."""
     known = np.isfinite(late).all(axis=-1)
     known &= np.ptp(np.where(known[..., None], late, 0.0), axis=-1) > 0
     rows = np.where(known[..., None], late, log_time).reshape(-1, len(log_time))
     rows = rows - rows.mean(axis=-1, keepdims=True)
     shapes = _power_laws(log_time, _SCAN)
-    best = np.argmax((rows @ shapes.T) ** 2, axis=1)
-    inside = (best > 0) & (best < len(_SCAN) - 1)
-    low, high = _SCAN[np.maximum(best - 1, 0)], _SCAN[np.minimum(best + 1, len(_SCAN) - 1)]
-    for _ in range(35):
-        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-        explained = [np.abs((rows * _power_laws(log_time, r)).sum(axis=-1)) for r in (left, right)]
-        leftwards = explained[0] > explained[1]
-        low, high = np.where(leftwards, low, left), np.where(leftwards, right, high)
-    found = np.where(inside, (low + high) / 2, np.nan).reshape(known.shape)
+    at = np.argmax((rows @ shapes.T) ** 2, axis=1)
+    inside = (at > 0) & (at < len(_SCAN) - 1)
+    best = _SCAN[at]
+    for width in (_SCAN[1] - _SCAN[0]) * np.array([1.0, 0.1, 0.01]):  # the peak of a parabola, ever closer
+        left, peak, right = (
+            ((rows * _power_laws(log_time, best + move)).sum(axis=-1)) ** 2 for move in (-width, 0.0, width)
+        )
+        bend = left - 2 * peak + right
+        best = best + width * np.clip(np.divide(left - right, 2 * bend, out=0 * bend, where=bend < 0), -1.0, 1.0)
+    found = np.where(inside, best, np.nan).reshape(known.shape)
     return np.where(known, found, np.nan)
 
 

@@ -42,7 +42,9 @@ def too_few(trials: int) -> str:
     >>> too_few(3)
     '3 trials are too few for intervals: give at least 5'
     """
-    return "" if trials >= FEWEST_TRIALS else f"{trials} trials are too few for intervals: give at least {FEWEST_TRIALS}"
+    return (
+        "" if trials >= FEWEST_TRIALS else f"{trials} trials are too few for intervals: give at least {FEWEST_TRIALS}"
+    )
 
 
 def bootstrap_weights(trials: int, resamples: Any, seed: Any) -> Float[np.ndarray, "resample trial"]:
