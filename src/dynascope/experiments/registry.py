@@ -24,6 +24,7 @@ EXPERIMENTS = {
     "spring_block/left_friction": "spring_block.left_friction:EXPERIMENT",
     "spring_block/inertial_phase_diagram": "spring_block.phase_diagrams:INERTIAL",
     "spring_block/langevin_phase_diagram": "spring_block.phase_diagrams:LANGEVIN",
+    "elastic/estimators": "elastic.estimators:EXPERIMENT",
 }
 
 

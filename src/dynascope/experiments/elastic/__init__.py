@@ -1,0 +1,1 @@
+"""The locally elastic model's equations and figures. Source: elastic."""
