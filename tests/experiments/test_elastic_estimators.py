@@ -6,7 +6,7 @@ import pytest
 from dynascope.experiments.elastic import estimators
 from dynascope.models.elastic import estimate, tails
 
-TINY = estimators.Config(cases=2, points=31, seeds=40, trials=10)
+TINY = estimators.Config(cases=2, points=31, seeds=20, trials=10)
 
 
 def failed():
