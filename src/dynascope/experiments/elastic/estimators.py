@@ -54,9 +54,7 @@ TAIL = Claim("elastic-d19", "elastic (D.19)", "1 − mean log A/log(1 + t) late 
 TAIL_FIT = Claim(
     "elastic-tail-fit", "elastic (D.17)", "the power law with an offset that fits A(t) best has the planted tail index"
 )
-COVERAGE = Claim(
-    "elastic-coverage", "own", "95 % intervals hold the planted A, B, A − B and tail index in 95 % of runs"
-)
+COVERAGE = Claim("elastic-coverage", "own", "95 % intervals hold planted A, B, A − B and tail index in 95 % of runs")
 _V1 = np.array([1, -1, -1, -1, 1, -1, -2, -2, 0]) / 4  # (D.2)
 _W = np.array([2, -1, -1, -1, 2, -1, 0, 0, 0]) / 3 - 4 / 3 * _V1
 _SOLVER = 1e-6  # of the ODE solver and the rounding of logarithms after a growth of up to e^70
@@ -69,9 +67,8 @@ def run(config: Config) -> xr.Dataset:
     begun = time.perf_counter()
     random = np.random.default_rng(config.seed)
     cases = [_logit_case(config, random) for _ in range(config.cases)]
-    record = xr.Dataset(
-        {name: ("case", np.array([case[name] for case in cases])) for name in cases[0] if name != "path"}
-    )
+    names = [name for name in cases[0] if name != "path"]
+    record = xr.Dataset({name: ("case", np.array([case[name] for case in cases])) for name in names})
     record["isotropic_error"] = ("case", [_isotropic_case(config, random) for _ in range(config.cases)])
     for name in ("truth", "exact", "printed"):
         record[f"shown_{name}"] = ("time", cases[0]["path"][name], {"long_name": f"integrated strength, {name}"})
@@ -225,7 +222,7 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
         PRINTED_RATE.equals(
             record["late_slope"].values,
             1.0,
-            record["late_slope_left"].values,
+            record["late_slope_left"].values + _SOLVER,
             note="growth over the last third of the points against the planted one; tolerance: what (D.14) neglects",
         ),
         ISOTROPIC.equals(float(record["isotropic_error"].max()), 0.0, 10 * _SOLVER, note=f"largest error over {cases}"),

@@ -46,7 +46,7 @@ def relative_difference(
 def learning_stages(times: Any, class_means: Any, *, resamples: int = 200, seed: int = 0) -> xr.Dataset:
     """Find the time at which class means stop turning and only grow: de-randomization ends, amplification begins.
 
-    Of each trial the pattern M(t) = class means less their common mean is taken as one vector, θ(t) its angle to its own
+    Of each trial the pattern M(t) = class means less their common mean is one vector, θ(t) its angle to its own
     final direction (mean over the last tenth of the times). The stages are parted by the time τ at which two constant
     levels fit the mean angle over trials best, Σ (θ − θ̄ before)² + Σ (θ − θ̄ after)² weighted with the time that each
     point stands for: there θ passes midway between the two levels. For an exponentially growing pattern on top of
@@ -114,7 +114,8 @@ def _angles(pattern: np.ndarray, length: np.ndarray) -> Float[np.ndarray, "trial
     final = pattern[:, -last:].mean(axis=1)
     along = np.einsum("itc,ic->it", pattern, final)
     scale = length * np.linalg.norm(final, axis=-1)[:, None]
-    return np.arccos(np.clip(np.divide(along, scale, out=np.zeros_like(along), where=scale > 0), -1.0, 1.0))
+    cosine = np.divide(along, scale, out=np.zeros_like(along), where=scale > 0)
+    return np.asarray(np.arccos(np.clip(cosine, -1.0, 1.0)))
 
 
 def _split(angles: Float[np.ndarray, "row time"], shares: Float[np.ndarray, " time"]) -> np.ndarray:

@@ -99,7 +99,9 @@ def automatic_window(
         return min(NARROWEST, len(times) - (len(times) + 1) % 2)
     ladder = np.geomspace(NARROWEST, longest, 1 + round(np.log(longest / NARROWEST) / np.log(4 / 3)))
     spread, share = _noise(curves, draws)
-    chosen, slopes, noises = NARROWEST, [], []
+    chosen = NARROWEST
+    slopes: list[np.ndarray] = []
+    noises: list[np.ndarray] = []
     for window in sorted({int(points) | 1 for points in ladder}):
         slope, noise = (local_derivative(times, values, window) for values in (curves, spread))
         for before, noise_before in zip(slopes, noises, strict=True):
@@ -113,7 +115,7 @@ def automatic_window(
 
 
 def _noise(curves: np.ndarray, draws: np.ndarray | None) -> tuple[np.ndarray, float]:
-    """Curves whose squares, summed over draws and times a factor, are the variance of the noise: (draw, curve, time)."""
+    """Curves (draw, curve, time) whose squares, summed over draws and times the factor, are the noise's variance."""
     if draws is not None:
         return draws - draws.mean(axis=0), 1 / (len(draws) - 1)
     variance = (np.diff(curves, 3, axis=-1) ** 2).mean(axis=-1, keepdims=True) / 20  # 1 + 9 + 9 + 1

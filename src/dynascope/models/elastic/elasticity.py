@@ -34,9 +34,10 @@ def estimate_elasticity(
     constant, in integral form so that no noisy derivative is taken. `ridge` times the mean eigenvalue of the normal
     equations is added to their diagonal, which draws towards 0 what the data do not determine.
 
-    **This model is saturated**: K² functions of time for K observed class means, so that it fits nearly any path. A good
-    fit is no evidence for it; judge it on what it was not fitted to. For logits with features = classes one combination
-    of each row is seen only through changes in the ratios of the class means, and not at all where classes are alike.
+    **This model is saturated**: K² functions of time for K observed class means, so that it fits nearly any path. A
+    good fit is no evidence for it; judge it on what it was not fitted to. For logits with features = classes
+    one combination of each row is seen only as the ratios of the class means change, and not where classes are alike;
+    what changes within a window then distorts it most.
 
     times: (time,), even or not. class_means: (time, class, feature) or (trial, time, class, feature). geometry: as in
     `geometry_blocks`: "isotropic", "logits", "mixture" or blocks H. sampling: as in `sampling_matrix`.
@@ -66,15 +67,17 @@ def estimate_elasticity(
     weights = bootstrap_weights(len(means), resamples, seed)
     if flag("pooled", pooled):
         normals = _normals(times, means, forces, points)
-        found, freedom = _solved(*(part.mean(axis=0) for part in normals), ridge, symmetric)
+        gram, moment = (part.mean(axis=0) for part in normals)
     else:
-        found, freedom = _solved(*_normals(times, means.mean(axis=0), forces, points), ridge, symmetric)
+        gram, moment = _normals(times, means.mean(axis=0), forces, points)
+    found, freedom = _solved(gram, moment, ridge, symmetric)
     variables = {"elasticity": found}
     if several and too_few(len(means)):
         variables |= dict.fromkeys(("elasticity_low", "elasticity_high"), found * np.nan)
     elif several:
         if pooled:
-            drawn = np.stack([_solved(*(np.tensordot(w, n, 1) for n in normals), ridge, symmetric)[0] for w in weights])
+            draws = zip(*(np.tensordot(weights, part, 1) for part in normals), strict=True)
+            drawn = np.stack([_solved(gram, moment, ridge, symmetric)[0] for gram, moment in draws])
         else:
             reduce = lambda path: _solved(*_normals(times, path, forces, points), ridge, symmetric)[0]  # noqa: E731
             drawn = resampled(weights, means, reduce, held=classes**2)

@@ -58,7 +58,7 @@ def estimate_strengths(
     derivatives intra, inter, gap, and those times the mean length of the class means (D.2), adjusted_intra, …; the
     numbers tail_index_intra, tail_index_inter, tail_index_gap; all with _low and _high (95 %, bootstrap over trials) if
     there is a trial axis; reference_time, window, and ok with the attribute reason. ok is False, and what cannot be
-    known is NaN, where a growth vanishes, changes sign or does not stand out from its noise. Where the classes are alike
+    known is NaN, where a growth vanishes, changes sign or does not stand out from its noise. Where classes are alike
     only the gap is identified (isotropic: only A + (K−1) B, hence neither). Fewer than 5 trials give no intervals.
     Source: elastic (9), (11), D.1, D.2; the exact form is derived, and checked on planted strengths.
 
@@ -196,7 +196,8 @@ def _doubts(means: np.ndarray, geometry: str, begin: int) -> tuple[str, tuple[st
     doubts = [_doubt(name, part, whole) for name, part in zip(names, parts, strict=True)]
     if geometry == "logits" and not doubts[0] and parts[0].mean(axis=0)[0] < 0:
         doubts[0] = f"{names[0]} is negative at the reference time: give a later one"
-    rows = _combinations(*means.shape[-2:], geometry)
+    classes, features = means.shape[-2:]
+    rows = _combinations(classes, features, geometry)
     refused = tuple(
         name
         for name, row in zip(STRENGTHS, rows, strict=True)

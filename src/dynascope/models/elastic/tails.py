@@ -16,8 +16,8 @@ def tail_index(times: Any, curve: Any, method: str = "differentiated", *, points
     """Read r of α(t) ∝ (1 + t)^−r off the last third of a path.
 
     "differentiated": `curve` is α; r is minus the slope of log|α| on log(1 + t). NaN if α changes sign on the way.
-    "integrated": `curve` is A = ∫α, from anywhere on; r is that of the curve const + scale·(1 + t)^(1−r)/(1 − r) nearest
-    to it in least squares, −2 < r < 4. Needs no derivative, hence stands more noise, and no offset biases it.
+    "integrated": `curve` is A = ∫α, from anywhere on; r is that of the curve offset + scale·(1 + t)^(1−r) nearest to
+    it in least squares, −2 < r < 4. Needs no derivative, hence stands more noise, and no offset biases it.
     "published": `curve` is A = ∫α from time 0; 1 − mean of log A/log(1 + t), elastic (D.19). Its bias dies out only as
     1/log t: for α = a/(1 + t)^r it is (log(1 − r) − log a − log(1 − (1 + t)^(r−1)))/log(1 + t).
     times: (time,). curve: (…, time), one index for each row; a float for a single one, NaN where it is not known.

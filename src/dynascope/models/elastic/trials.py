@@ -83,8 +83,8 @@ def resampled(
 
 
 def interval(
-    estimate: Any, drawn: Float[np.ndarray, "resample *shape"], trials: int
-) -> tuple[Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"]]:
+    estimate: Any, drawn: Float[np.ndarray, "..."], trials: int
+) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
     """95 % interval from bootstrap draws: percentiles about the estimate, stretched for the number of trials.
 
     The spread of n trials falls short by √((n−1)/n), and its own error calls for Student's quantile instead of the
