@@ -125,9 +125,6 @@ def _logit_case(config: Config, random: np.random.Generator) -> dict[str, Any]:
         np.log(abs(_ratio(first, grown[1], -4 / 3 * offset))),
     ]
     published = estimate_strengths(times, means, reference_time=0.0, tail="published")
-    tail_log = np.log1p(times[-(len(times) // _TAIL_SHARE) :])
-    rest = 1 - intra.index
-    bias = (np.log(rest / intra.scale) - np.log(-np.expm1(-rest * tail_log))) / tail_log
     third, found = len(times) // 3, printed["integrated_intra"].values
     late = within[-1] - within[-third]
     # what (D.14) calls small: the offsets beside the grown amplitudes, as they stand at either end of the last third
@@ -151,13 +148,20 @@ def _logit_case(config: Config, random: np.random.Generator) -> dict[str, Any]:
         "tail_planted": intra.index,
         "tail_fit": float(exact["tail_index_intra"]),
         "tail_printed": float(published["tail_index_intra"]),
-        "tail_predicted": intra.index + bias.mean(),
+        "tail_predicted": intra.index + _tail_bias(intra, times),
         "path": {
             "truth": within,
             "exact": exact["integrated_intra"].values,
             "printed": printed["integrated_intra"].values,
         },
     }
+
+
+def _tail_bias(law: PowerLaw, times: np.ndarray) -> float:
+    """What (D.19) adds to the tail index of a power law, on average over the last third of the points."""
+    log = np.log1p(times[-(len(times) // _TAIL_SHARE) :])
+    rest = 1 - law.index
+    return float(((np.log(rest / law.scale) - np.log(-np.expm1(-rest * log))) / log).mean())
 
 
 def _ratio(size: float, growth: float, offset: float) -> float:
