@@ -14,7 +14,9 @@ from dynascope.records import digest, load, save
 if TYPE_CHECKING:
     from dynascope.measure.collapse import etf_distance, simplex_etf
     from dynascope.measure.separation import separable, separating_direction
-    from dynascope.models.elastic.estimate import estimate_strengths, relative_difference
+    from dynascope.models.elastic.compare import learning_stages, relative_difference
+    from dynascope.models.elastic.elasticity import estimate_elasticity
+    from dynascope.models.elastic.estimate import estimate_strengths
     from dynascope.models.elastic.model import LocallyElastic
     from dynascope.models.elastic.strengths import PowerLaw, Sampled
 
@@ -24,9 +26,11 @@ __all__ = [
     "Sampled",
     "SpringBlock",
     "digest",
+    "estimate_elasticity",
     "estimate_strengths",
     "etf_distance",
     "grid",
+    "learning_stages",
     "load",
     "relative_difference",
     "save",
@@ -40,9 +44,11 @@ _ON_FIRST_USE = {
     "LocallyElastic": "models.elastic.model",
     "PowerLaw": "models.elastic.strengths",
     "Sampled": "models.elastic.strengths",
+    "estimate_elasticity": "models.elastic.elasticity",
     "estimate_strengths": "models.elastic.estimate",
     "etf_distance": "measure.collapse",
-    "relative_difference": "models.elastic.estimate",
+    "learning_stages": "models.elastic.compare",
+    "relative_difference": "models.elastic.compare",
     "separable": "measure.separation",
     "separating_direction": "measure.separation",
     "simplex_etf": "measure.collapse",

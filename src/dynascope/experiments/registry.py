@@ -28,6 +28,7 @@ EXPERIMENTS = {
     "elastic/tail_index": "elastic.tail_index:EXPERIMENT",
     "elastic/discrete_limit": "elastic.discrete_limit:EXPERIMENT",
     "elastic/linearisation": "elastic.linearisation:EXPERIMENT",
+    "elastic/estimators": "elastic.estimators:EXPERIMENT",
 }
 
 

@@ -92,7 +92,7 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
     line = np.linalg.pinv(np.vander(size, 3))[2]  # value at h = 0 of a parabola
     return (
         MEAN.equals(record["mean"], record["euler"], three_errors(record["error"]), note=f"all entries, h = {size}"),
-        ORDER.equals(fit @ np.log(bias), 1.0, 0.05, note="slope of log |Euler − exact| on log h; bound 0.05: curvature"),
+        ORDER.equals(fit @ np.log(bias), 1.0, 0.05, note="slope of |Euler − exact| in h; bound 0.05: curvature"),
         SPREAD.equals(
             slope, 1.0, 3 * slope_error + 0.05, rival=0.0, standard_error=slope_error,
             note=f"slope of log variance on log h without noise; bound 0.05: curvature; variances {quiet.round(4)}",

@@ -131,8 +131,8 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
         ),
         FINITE.corrects(
             growth, 1.0, 0.01, published=0.0,
-            note="d c/d log t over the last decade: margins are about (K−1) e^{−c}, so a constant Θ gives c ≈ log t for "
-            "ever; bound 0.01: the next order, e^{−c}",
+            note="d c/d log t over the last decade: margins are about (K−1) e^{−c}, so a constant Θ gives c ≈ log t "
+            "for ever; bound 0.01: the next order, e^{−c}",
         ),
         ALIGNED.exceeds(record["cosine"].values[-1], 0.999, 0.0, note="cosine of the angle at the last time"),
         FACTOR.corrects(

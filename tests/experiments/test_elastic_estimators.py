@@ -1,0 +1,57 @@
+"""Claims on estimators fail when an estimator is spoilt."""
+
+import numpy as np
+import pytest
+
+from dynascope.experiments.elastic import estimators
+from dynascope.models.elastic import estimate, tails
+
+TINY = estimators.Config(cases=2, points=31, seeds=20, trials=10)
+
+
+def failed():
+    claims = estimators.check(estimators.run(TINY))
+    return {claim.id for claim in claims if claim.verdict == "not reproduced"}
+
+
+def spoil_exact(monkeypatch):
+    right = estimate._combinations
+    monkeypatch.setattr(estimate, "_combinations", lambda *a: right(*a) * np.array([[1.01], [1.0], [1.0]]))
+
+
+def spoil_printed(monkeypatch):
+    right = estimate._printed
+    monkeypatch.setattr(estimate, "_printed", lambda *a: tuple(1.01 * part for part in right(*a)))
+
+
+def spoil_tails(monkeypatch):
+    for name in ("_printed", "_least_squares"):
+        right = getattr(tails, name)
+        monkeypatch.setattr(tails, name, lambda *a, right=right: right(*a) + 0.01)
+
+
+def spoil_intervals(monkeypatch):
+    monkeypatch.setattr(estimate, "interval", lambda value, drawn, trials: (value - 1e-3, value + 1e-3))
+
+
+def spoil_offset(monkeypatch):
+    monkeypatch.setattr(estimators, "_W", estimators._W + 0.01)
+
+
+SPOILT = {
+    spoil_exact: {"elastic-exact-estimator"},
+    spoil_printed: {"elastic-d16", "elastic-eq11-isotropic"},
+    spoil_tails: {"elastic-d19", "elastic-tail-fit"},
+    spoil_intervals: {"elastic-coverage"},
+    spoil_offset: {"elastic-d12-offset"},
+}
+
+
+def test_nothing_fails_unspoilt():
+    assert failed() == set()
+
+
+@pytest.mark.parametrize("spoil", SPOILT)
+def test_a_spoilt_estimator_is_caught(spoil, monkeypatch):
+    spoil(monkeypatch)
+    assert SPOILT[spoil] <= failed()
