@@ -17,7 +17,7 @@ lint: .venv/all.stamp
 	$(BIN)/mypy
 
 bench: .venv/all.stamp
-	$(BIN)/python benchmarks/spring_block.py
+	for each in benchmarks/*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done
 
 clean:
 	rm -rf .venv results

@@ -13,6 +13,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from dynascope.measure.separation import separating_direction
 from dynascope.records import write_whole
 
 _MANY = 12  # more panels or curves than this cannot be read
@@ -203,6 +204,8 @@ def plot_run(run: xr.Dataset) -> Figure:
         plot_strengths(run, axes[0, 0])
         plot_strengths(run, axes[0, 1], integrated=True)
         return figure
+    if "point" in run and set(run["point"].dims) == {"trial", "time", "class", "sample", "feature"}:
+        return _plot_points(run)
     if "load" not in run:
         return plot_over_time(run)
     _require(run, "load", ("trial", "time", "layer"), at_most=2)
@@ -217,6 +220,18 @@ def plot_run(run: xr.Dataset) -> Figure:
     plot_load_curves(run, axes[0, 0], along=(parameters or varied)[0] if varied else None)
     if not varied:
         plot_trajectories(run, axes[0, 1])
+    return figure
+
+
+def _plot_points(run: xr.Dataset) -> Figure:
+    """Samples along the direction that parts their classes, and the class means behind them."""
+    figure = plot_over_time(run)
+    figure.set_size_inches(figure.get_figwidth(), figure.get_figheight() + 3.4)
+    panels = figure.axes
+    grid = figure.add_gridspec(2, max(len(panels), 1))
+    for index, ax in enumerate(panels):
+        ax.set_subplotspec(grid[1, index])
+    plot_projection(run, figure.add_subplot(grid[0, :]))
     return figure
 
 
@@ -263,6 +278,37 @@ def _draw_curves(axes: Axes, name: str, curves: xr.DataArray) -> None:
     axes.set_title(", ".join(titles), fontsize="medium")
     axes.set_xlabel(axis_label(times))
     axes.set_ylabel(axis_label(curves.rename(name)))
+
+
+def plot_projection(run: xr.Dataset, axes: Axes, *, direction: Any = None, trial: int = 0) -> Axes:
+    """Draw every sample of one trial over time, projected on one direction, coloured by class.
+
+    run: a record with point over time, class, sample, feature (and trial). direction: (feature,); by default the one
+    along which the classes part most over the last tenth of the times (C.23).
+
+    >>> from dynascope import LocallyElastic
+    >>> run = LocallyElastic().simulate(duration=2.0, samples=4, trials=1, save_points=5)
+    >>> len(plot_projection(run, new_figure()[1][0, 0]).lines)
+    12
+    """
+    points = run["point"].isel(trial=trial) if "trial" in run["point"].dims else run["point"]
+    if set(points.dims) != {"time", "class", "sample", "feature"}:
+        raise ValueError(
+            f"the record must hold point over time, class, sample, feature for this picture, got {points.dims}; "
+            f"choose a grid point with .isel(…)"
+        )
+    if direction is None:
+        late = points.mean("sample").transpose("time", "class", "feature").values[-max(points.sizes["time"] // 10, 1) :]
+        direction = separating_direction(late)
+    along = points.dot(xr.DataArray(np.asarray(direction, float), dims="feature"), "feature")
+    for index in range(points.sizes["class"]):
+        colour = PALETTE[index % len(PALETTE)]
+        curves = axes.plot(run["time"], along.isel({"class": index}).transpose("time", "sample"), color=colour, lw=0.6)
+        curves[0].set_label(f"class {_short(points['class'].values[index])}")
+    axes.set_xlabel(axis_label(run["time"]))
+    axes.set_ylabel("feature along the direction")
+    axes.legend(frameon=False, fontsize="small")
+    return axes
 
 
 def plot_strengths(found: xr.Dataset, axes: Axes, *, integrated: bool = False) -> Axes:

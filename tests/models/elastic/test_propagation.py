@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad_vec
 from scipy.linalg import expm
 
 from dynascope.models.elastic import LocallyElastic
 from dynascope.models.elastic.geometry import drift_matrix, geometry_blocks, sampling_matrix
-from dynascope.models.elastic.propagation import follow_slope, isotropic_transitions, transitions
+from dynascope.models.elastic.propagation import follow_slope, isotropic_transitions, logit_transitions, transitions
 from dynascope.models.elastic.quadrature import integrate_growth
 from dynascope.models.elastic.strengths import IntraInter, PowerLaw, Sampled
 
@@ -20,6 +20,7 @@ def _random(seed, size=3):
     return random.normal(size=(size, size)), root @ root.T
 
 
+@settings(max_examples=8)
 @given(st.integers(0, 99), st.floats(0.01, 4.0))
 def test_constant_drift(seed, span):
     drift, covariance = _random(seed, size=2)
@@ -51,27 +52,39 @@ def test_a_drift_that_jumps():
     np.testing.assert_allclose(path.ravel(), [1.0, np.e, 1.0], rtol=1e-9)
 
 
-@given(st.integers(0, 99), st.floats(-1.0, 1.0), st.floats(-0.5, 0.5))
-def test_isotropic_transitions_solve_the_same_equation(seed, intra, inter):
-    _, covariance = _random(seed, size=6)
+SOLVED = {"isotropic": (isotropic_transitions, 1), "logits": (logit_transitions, 3)}
+
+
+@pytest.mark.parametrize("geometry", SOLVED)
+@settings(max_examples=8)
+@given(st.integers(0, 99), st.floats(-1.0, 1.0), st.floats(-0.5, 0.5), st.integers(0, 1))
+def test_solved_transitions_meet_the_solver(geometry, seed, intra, inter, extra):
+    solve, features = SOLVED[geometry][0], SOLVED[geometry][1] + extra
+    _, covariance = _random(seed, size=3 * features)
     strengths = PowerLaw(intra, 0.7), Sampled([0.5, 2.0], [inter, -inter])
-    blocks, sampling = geometry_blocks("isotropic", 3, 2), sampling_matrix(None, 3)
+    blocks, sampling = geometry_blocks(geometry, 3, features), sampling_matrix(None, 3)
 
     def drift(time):
         return drift_matrix(IntraInter(*strengths, 3)(time), sampling, blocks)
 
     times = np.array([0.2, 1.0, 4.0])
     expected = transitions(times, drift, covariance, knots=[0.5, 2.0])
-    found = isotropic_transitions(times, *strengths, covariance, classes=3)
+    found = solve(times, *strengths, covariance, classes=3)
     for (flow, spread), (other_flow, other_spread) in zip(expected, found, strict=True):
         np.testing.assert_allclose(other_flow, flow, rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(other_spread, spread, rtol=1e-8, atol=1e-8)
 
 
 def test_growth_beyond_all_numbers_is_named():
-    for model in (LocallyElastic(intra=1.0, geometry="isotropic"), LocallyElastic(intra=1.0)):
-        with pytest.raises(FloatingPointError, match="class means grow beyond all numbers between time 0 and"):
-            model.covariance([1e5])
+    start = np.ones((3, 3))
+    for geometry in ("isotropic", "logits", "mixture"):
+        model = LocallyElastic(intra=1.0, geometry=geometry)
+        for follow in (lambda: model.covariance([1e5]), lambda: model.mean_path([1e5], start)):  # noqa: B023
+            with pytest.raises(FloatingPointError, match="class means grow beyond all numbers by time"):
+                follow()
+    diverging = LocallyElastic(elasticity=lambda t: np.eye(3) / (1.05 - t) ** 2, geometry="isotropic")
+    with pytest.raises(FloatingPointError, match=r"class means grow beyond all numbers by time 1\.04"):
+        diverging.mean_path([2.0], start)
 
 
 def test_integrals_over_many_decades_and_oscillations():

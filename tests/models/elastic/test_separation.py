@@ -64,6 +64,19 @@ def test_sampled_curves_are_judged_where_they_end():
     found = verdict(Sampled([0.0, 50.0], [1.0, 0.5]), 0.1)
     assert found.horizon == 50.0
     assert found.separates
+    assert verdict(Sampled([0.0, 0.5], [1.0, 0.5]), 0.1).separates
+    assert not verdict(PowerLaw(1.0, 1.5), Sampled([0.0, 1.2], [0.0, 0.0])).separates  # the law goes on
+
+
+def test_fast_growth_keeps_its_exponent():
+    assert verdict(0.4, 0.1, geometry="logits").exponent == pytest.approx(1e12 * 0.45 / 3, rel=1e-2)
+
+
+def test_time_zero_and_stepped_geometries():
+    start = np.eye(3)
+    assert LocallyElastic().separation_probability([0.0], 3, start=start, trials=2).tolist() == [1.0]
+    model = LocallyElastic(geometry="softmax", intra=3.0, noise=0.01)
+    assert model.separation_probability([0.5], 3, start=start, trials=2, dt=0.05).tolist() == [1.0]
 
 
 def test_verdict_is_refused_where_it_is_not_derived():
@@ -110,6 +123,7 @@ def test_a_noise_grid_gives_one_curve_each():
         ({"start": np.ones((2, 3, 3))}, "start must be one set of class means"),
         ({"direction": [1.0, 0.0]}, "direction must be 3 numbers"),
         ({"direction": [0.0, 0.0, 0.0]}, "direction must be 3 numbers, not all 0"),
+        ({"seed": -1, "direction": [1.0, 0.0, 0.0]}, "seed must be an integer"),
         ({"trials": 0}, "trials must be a whole number"),
         ({"samples": 0}, "samples must be a whole number"),
     ],

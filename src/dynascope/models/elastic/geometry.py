@@ -78,6 +78,7 @@ def geometry_blocks(
     projectors = np.einsum("li,lj->lij", directions, directions) / (directions[0] @ directions[0])
     if geometry == "mixture":
         own = scalar("own_weight", own_weight, at_least=0.0)
+        require("own_weight", np.array(own), np.array(own <= 1), "be at most 1")
         other = (1 - own) / (classes - 1)
         projectors = (own - other) * projectors + other * projectors.sum(axis=0)
     return np.broadcast_to(projectors, shape).copy()

@@ -1,6 +1,7 @@
 """Class means over time, exactly: closed forms where they exist, an adaptive solver elsewhere."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy.linalg import expm
 
 from dynascope.models.elastic.geometry import direction_cosine, margin_amplitudes, margin_directions
 from dynascope.models.elastic.propagation import follow_slope
-from dynascope.models.elastic.quadrature import integrate_growth
+from dynascope.models.elastic.quadrature import integrate_growth, refuse_overflow
 from dynascope.models.elastic.strengths import Strength
 
 
@@ -27,8 +28,9 @@ def isotropic_path(
     """
     classes = start.shape[-2]
     within, between = intra.integral(times), inter.integral(times)
-    together = np.exp((within + (classes - 1) * between) / classes)[:, None, None]
-    apart = np.exp((within - between) / classes)[:, None, None]
+    growth = np.stack([within + (classes - 1) * between, within - between]) / classes
+    refuse_overflow(times, growth)
+    together, apart = np.exp(growth)[:, :, None, None]
     mean = start.mean(axis=-2, keepdims=True)
     return np.asarray(mean[..., None, :, :] * together + (start - mean)[..., None, :, :] * apart)
 
@@ -62,7 +64,8 @@ def logit_path(
         return np.asarray((intra.integral(at) + weights[:, None] * inter.integral(at)) / classes)
 
     knots = np.concatenate([intra.knots, inter.knots])
-    grown, with_inter = np.exp(growth(times)), integrate_growth(times, growth, inter, knots=knots)
+    with_inter = integrate_growth(times, growth, inter, knots=knots)
+    grown = np.exp(growth(times))
     with_intra = classes * (grown - 1) - weights[:, None] * with_inter  # ∫ α·growth, from the growth's own equation
     # x(t) is the start plus four fixed patterns: own direction and sum over classes, for s and for c − s
     patterns = [start]
@@ -95,8 +98,22 @@ def general_path(
     """
     flat = start.reshape(-1, start.shape[-2] * start.shape[-1])  # (trial, state)
     if constant:
-        flows = np.stack([expm(drift(0.0) * time) for time in times])
+        flows = _exponentials(times, drift(0.0))
     else:
         flows = follow_slope(times, np.eye(flat.shape[1]), lambda time, flow: drift(time) @ flow, knots=knots)
     path = np.einsum("tij,nj->nti", flows, flat)
     return np.asarray(path).reshape((*start.shape[:-2], len(times), *start.shape[-2:]))
+
+
+def _exponentials(times: np.ndarray, matrix: np.ndarray) -> Float[np.ndarray, "time state state"]:
+    """exp(M t) at each time, by products: an even grid takes one exponential."""
+    flow, flows, span, step = np.eye(len(matrix)), [], -1.0, np.eye(len(matrix))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for before, time in pairwise(np.append(0.0, times).tolist()):
+            if abs(time - before - span) > 1e-14 * time:
+                span, step = time - before, expm(matrix * (time - before))
+            flow = step @ flow
+            flows.append(flow)
+        found = np.stack(flows)
+        refuse_overflow(times, np.log(np.abs(found).max(axis=(1, 2))) / 2)
+    return found

@@ -14,7 +14,7 @@ from dynascope.models import stepping
 from dynascope.models.elastic import simulation, softmax
 from dynascope.models.elastic.geometry import drift_matrix, geometry_blocks, noise_factor, sampling_matrix
 from dynascope.models.elastic.mean_path import general_path, isotropic_path, logit_path
-from dynascope.models.elastic.propagation import follow_slope, isotropic_transitions, transitions
+from dynascope.models.elastic.propagation import follow_slope, isotropic_transitions, logit_transitions, transitions
 from dynascope.models.elastic.separation import (
     SeparationVerdict,
     probability_along,
@@ -51,10 +51,11 @@ class LocallyElastic(eqx.Module):
 
     classes: number K of classes, at least 2.
     features: dimension p of a feature vector (for the logit geometries at least K).
-    intra: α(t), strength within a class: a number, PowerLaw, Sampled or a function of time.
-    inter: β(t), strength between classes.
+    intra: α(t), strength within a class: a number, PowerLaw, Sampled, a function of time or text such as
+        "1/(1+t)^0.5"; 1 if not given.
+    inter: β(t), strength between classes; 0.1 if not given.
     geometry: isotropic, logits, mixture, softmax (margins e_l − softmax X̄^l in place of features, (B.4)), or blocks H
-        (class, class, feature, feature).
+        (class, class, feature, feature), such as `geometry_blocks("mixture", 3, 3, own_weight=0.6)`.
     sampling: how often classes are trained on: None (balanced), probabilities (class,) or a stochastic matrix.
     noise: σ ≥ 0, a standard deviation per √time; may vary over a grid.
     elasticity: E(t) as a whole in place of intra and inter: a matrix (class, class), entries may be feature × feature
@@ -82,8 +83,8 @@ class LocallyElastic(eqx.Module):
         self,
         classes: int = 3,
         features: int = 3,
-        intra: Any = 1.0,
-        inter: Any = 0.1,
+        intra: Any = None,
+        inter: Any = None,
         geometry: Any = "logits",
         sampling: Any = None,
         noise: ParameterValue = 0.1,
@@ -93,9 +94,12 @@ class LocallyElastic(eqx.Module):
     ):
         classes, features = count("classes", classes, at_least=2), count("features", features)
         if elasticity is None:
-            self.elasticity = IntraInter(as_strength("intra", intra), as_strength("inter", inter), classes)
-        else:
+            within, between = 1.0 if intra is None else intra, 0.1 if inter is None else inter
+            self.elasticity = IntraInter(as_strength("intra", within), as_strength("inter", between), classes)
+        elif intra is None and inter is None:
             self.elasticity = as_elasticity(elasticity, classes, features)
+        else:
+            raise ValueError("elasticity must be left out where intra or inter is given: it stands for both")
         self.blocks = geometry_blocks(geometry, classes, features)
         self.geometry = str(geometry) if isinstance(geometry, str) else "blocks"
         self.sampling, self.balanced = sampling_matrix(sampling, classes), sampling is None
@@ -152,8 +156,8 @@ class LocallyElastic(eqx.Module):
         From a fixed start, of n samples in each class: cov X̄ = (σ²/n) ∫ Φ C Φᵀ, cov X_i = cov X̄ + (1 − 1/n) σ² C t.
 
         >>> still = LocallyElastic(classes=2, features=1, intra=0.0, inter=0.0, geometry="isotropic", noise=1.0)
-        >>> still.covariance([4.0], samples=2)[0].tolist(), still.covariance([4.0], 2, of="point")[0].tolist()
-        ([[2.0, 0.0], [0.0, 2.0]], [[4.0, 0.0], [0.0, 4.0]])
+        >>> [still.covariance([4.0], 2, of=of)[0].round(9).tolist() for of in ("class_mean", "point")]
+        [[[2.0, 0.0], [0.0, 2.0]], [[4.0, 0.0], [0.0, 4.0]]]
         """
         grid, samples = increasing("times", times), count("samples", samples)
         one_of("of", of, ["class_mean", "point"])
@@ -216,10 +220,12 @@ class LocallyElastic(eqx.Module):
         trials: int = 200,
         seed: int = 0,
         direction: Any = None,
+        dt: float = 0.01,
     ) -> Float[np.ndarray, "*grid time"]:
         """Probability that all classes are linearly separable from each other, at the given times.
 
-        Without a `direction` every pair of simulated clouds is decided exactly (see `separable`), in `trials` trials.
+        Without a `direction` every pair of simulated clouds is decided exactly (see `separable`), in `trials` trials;
+        `dt` is the step of geometries that must be stepped, to whole multiples of which their times are rounded.
         With one (feature,), the classes must fill disjoint intervals along it; that follows from the Gaussian law of
         linear geometries: nothing is simulated in time, and two class means are integrated exactly.
 
@@ -229,12 +235,12 @@ class LocallyElastic(eqx.Module):
         """
         grid, samples, trials = increasing("times", times), count("samples", samples), count("trials", trials)
         begin = self._start(start)
+        seed_key(seed)
         if begin.ndim != 2:
             raise ValueError(f"start must be one set of class means (class, feature), got shape {begin.shape}")
         if direction is None:
-            run = self.simulate(
-                float(grid[-1]), samples=samples, trials=trials, seed=seed, save_points=grid, start=begin
-            )
+            end = max(float(grid[-1]), dt)  # also where only time 0 is asked for
+            run = self.simulate(end, dt, samples, trials, seed=seed, save_points=grid, start=begin)
             return share_separable(np.moveaxis(run["point"].values, -5, -4))  # (…grid, time, trial, …)
         classes, features = self._shape()
         along = as_float("direction", direction)
@@ -310,7 +316,9 @@ class LocallyElastic(eqx.Module):
         task = simulation.Task(begin, sigma, self.factor, trials, int(seed), precision, progress)
         with jax.enable_x64(precision == "float64"):
             times, points, means = self._run(task, duration, dt, method=method, saved=save_points, batch=batch_size)
-        options = {"duration": duration, "dt": dt, "samples": samples, "trials": trials, "start": begin[:, 0]}
+        same = np.all(begin == begin[:, :1])
+        options: dict[str, Any] = {"duration": duration, "dt": dt, "samples": samples, "trials": trials}
+        options |= {"start": begin[:, 0] if same else begin}
         options |= {"method": method, "batch_size": batch_size}
         return with_provenance(
             simulation.label(self.grid, times, points, means), "LocallyElastic", self._parameters(), options=options,
@@ -393,6 +401,7 @@ class LocallyElastic(eqx.Module):
         if self.geometry == "softmax":
             raise ValueError("geometry must be linear for an exact law, got 'softmax'; simulate it instead")
         strengths, unit = self.elasticity, self._unit_covariance()
-        if isinstance(strengths, IntraInter) and self.balanced and self.geometry == "isotropic":
-            return isotropic_transitions(times, strengths.intra, strengths.inter, unit, classes=len(self.sampling))
+        if isinstance(strengths, IntraInter) and self.balanced and self.geometry in ("isotropic", "logits"):
+            solve = isotropic_transitions if self.geometry == "isotropic" else logit_transitions
+            return solve(times, strengths.intra, strengths.inter, unit, classes=len(self.sampling))
         return transitions(times, self._drift_function(), unit, constant=strengths.constant, knots=strengths.knots)

@@ -12,12 +12,11 @@ from jaxtyping import Float
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
-from dynascope.models.elastic.quadrature import integrate_growth
+from dynascope.models.elastic.geometry import direction_cosine, margin_directions
+from dynascope.models.elastic.quadrature import gauss_nodes, integrate_growth, refuse_overflow, smooth_pieces
 from dynascope.models.elastic.strengths import Strength
 
 Drift = Callable[[float], np.ndarray]
-
-_TOLERANCE = {"method": "DOP853", "rtol": 1e-10, "atol": 1e-13}
 
 
 def transitions(
@@ -44,7 +43,7 @@ def transitions(
                 found = _integrate(begin, end, drift, covariance, np.asarray(knots))
             elif abs(end - begin - span) > 1e-13 * end:  # an even grid needs one exponential
                 span, found = end - begin, _exponential(end - begin, drift(0.0), covariance)
-        _refuse_overflow(begin, end, *found)
+            refuse_overflow(np.array([end]), np.log(np.abs(found).max() + 1.0)[None] / 2)
         yield found
 
 
@@ -80,19 +79,79 @@ def isotropic_transitions(
             own, other = last - growth(at)
             return np.stack([2 * own, own + other, 2 * other])
 
-        with np.errstate(over="ignore", invalid="ignore"):
-            both = integrate_growth(np.array([end]), ahead, np.ones_like, begin=begin, knots=knots)[:, 0]
-            flow = np.einsum("a,aij->ij", np.exp(last - growth(np.array([begin])))[:, 0], projectors)
-        _refuse_overflow(begin, end, flow, both)
+        refuse_overflow(np.array([end]), last - growth(np.array([begin])))
+        both = integrate_growth(np.array([end]), ahead, np.ones_like, begin=begin, knots=knots)[:, 0]
+        flow = np.einsum("a,aij->ij", np.exp(last - growth(np.array([begin])))[:, 0], projectors)
         yield flow, np.einsum("ab,abil->il", np.array([[both[0], both[1]], [both[1], both[2]]]), spreads)
 
 
-def _refuse_overflow(begin: float, end: float, *found: np.ndarray) -> None:
-    if not all(np.all(np.isfinite(values)) for values in found):
-        raise FloatingPointError(
-            f"class means grow beyond all numbers between time {begin:g} and {end:g}; "
-            f"choose a shorter duration or weaker strengths"
-        )
+def logit_transitions(
+    times: Float[np.ndarray, " time"],
+    intra: Strength,
+    inter: Strength,
+    covariance: Float[np.ndarray, "state state"],
+    *,
+    classes: int,
+) -> Iterator[tuple[Float[np.ndarray, "state state"], Float[np.ndarray, "state state"]]]:
+    """Φ and ∫ Φ C Φᵀ of the L-model, all intervals at once by quadrature.
+
+    Φ(t, s) = 1 + Σ_j w_j(t, s) Π_j with four fixed matrices: class k moves along d_k by its own amplitude, and along
+    all d_l by theirs, for the mean of the amplitudes and for their differences. The w_j are integrals of α and β
+    against the two growths (see `mean_path.logit_path`), so that ∫ Φ C Φᵀ takes only the integrals of w_j and w_i w_j
+    over s.
+
+    >>> from dynascope.models.elastic.strengths import Constant
+    >>> still = logit_transitions(np.array([0.0, 3.0]), Constant(0.0), Constant(0.0), np.eye(4), classes=2)
+    >>> [bool(np.allclose(matrix, factor * np.eye(4))) for matrix, factor in zip(next(still), (1, 3))]
+    [True, True]
+    """
+    features = len(covariance) // classes
+    cosine = direction_cosine(classes, features)
+    rates, knots = np.array([[(classes - 1) * cosine], [-cosine]]), np.concatenate([intra.knots, inter.knots])
+
+    def growth(at: np.ndarray) -> np.ndarray:
+        return np.asarray((intra.integral(at) + rates * inter.integral(at)) / classes)
+
+    if len(times) < 2:
+        return
+    refuse_overflow(times, growth(times))
+    nodes, weights = gauss_nodes(smooth_pieces(times, growth, knots))
+    at = np.concatenate([times, nodes.ravel()])
+    order = np.argsort(at, kind="stable")
+    drawn = np.empty((2, len(at)))
+    drawn[:, order] = integrate_growth(at[order], growth, inter, begin=float(times[0]), knots=knots)
+    grown = np.exp(growth(at))  # (2, time and node)
+
+    def factors(begin: Any, end: Any) -> np.ndarray:
+        with_inter = (drawn[:, end] - drawn[:, begin]) / grown[:, begin]
+        with_intra = classes * (grown[:, end] / grown[:, begin] - 1) - rates * with_inter
+        return np.concatenate([with_intra - with_inter, with_inter])  # (4, …)
+
+    interval = np.searchsorted(times, nodes[:, 0]) - 1  # of each piece
+    first_piece = np.searchsorted(interval, np.arange(len(times) - 1))
+    w = factors(len(times) + np.arange(nodes.size), np.repeat(interval + 1, nodes.shape[1]))
+    products = np.concatenate([w, np.einsum("in,jn->ijn", w, w).reshape(16, -1)]) * weights.ravel()
+    sums = np.add.reduceat(products.reshape(20, *nodes.shape).sum(axis=2), first_piece, axis=1)
+    flows = factors(np.arange(len(times) - 1), np.arange(1, len(times)))
+    patterns = _logit_patterns(classes, features)
+    mixed = np.einsum("aij,jk->aik", patterns, covariance)
+    double = np.einsum("aij,bkj->abik", mixed, patterns).reshape(16, *covariance.shape)
+    for index, span in enumerate(np.diff(times)):
+        once = np.einsum("a,aij->ij", sums[:4, index], mixed)
+        spread = span * covariance + once + once.T + np.einsum("a,aij->ij", sums[4:, index], double)
+        yield np.eye(len(covariance)) + np.einsum("a,aij->ij", flows[:, index], patterns), (spread + spread.T) / 2
+
+
+def _logit_patterns(classes: int, features: int) -> Float[np.ndarray, "4 state state"]:
+    """How amplitudes move class means, over K: own direction and all directions, each for their mean and the rest."""
+    directions = margin_directions(classes, features)
+    amplitude = np.einsum("kl,kp->klp", np.eye(classes), directions / (directions[0] @ directions[0]))
+    amplitude = amplitude.reshape(classes, -1)  # (class, state)
+    own = np.einsum("kl,kp->kpl", np.eye(classes), directions).reshape(-1, classes)  # (state, class)
+    every = np.tile(directions.T, (classes, 1))
+    mean = np.full((classes, classes), 1 / classes)
+    parts = [move @ part @ amplitude for move in (own, every) for part in (mean, np.eye(classes) - mean)]
+    return np.stack(parts) / classes
 
 
 def _exponential(span: float, drift: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -121,7 +180,7 @@ def _integrate(
 
     state = np.stack([np.eye(size), np.zeros((size, size))]).ravel()
     for left, right in pairwise([begin, *np.unique(knots[(knots > begin) & (knots < end)]), end]):
-        state = solve_ivp(slope, (left, right), state, **_TOLERANCE).y[:, -1]
+        state = _solve(slope, (left, right), state, np.array([right]))[-1]
     flow, spread = state.reshape(2, size, size)
     return flow, (spread + spread.T) / 2
 
@@ -140,12 +199,36 @@ def follow_slope(
     [1.0, 0.367879441]
     """
     bends = np.asarray(knots, float)
-    stops = np.unique(np.concatenate([[0.0], times, bends[(bends > 0) & (bends < times[-1])]]))
-    state, path = start.ravel(), {0.0: start.ravel()}
+    stops = np.unique(np.concatenate([[0.0], times[-1:], bends[(bends > 0) & (bends < times[-1])]]))
+    state, path = start.ravel(), np.empty((len(times), start.size))
+    path[times == 0] = state
 
     def flat(at: float, x: np.ndarray) -> np.ndarray:
         return slope(at, x.reshape(start.shape)).ravel()
 
     for left, right in pairwise(stops.tolist()):
-        path[right] = state = solve_ivp(flat, (left, right), state, **_TOLERANCE).y[:, -1]
-    return np.stack([path[time] for time in times.tolist()]).reshape(len(times), *start.shape)
+        wanted = (times > left) & (times <= right)
+        solved = _solve(flat, (left, right), state, np.append(times[wanted & (times < right)], right))
+        path[wanted], state = solved[: wanted.sum()], solved[-1]
+    return path.reshape(len(times), *start.shape)
+
+
+def _solve(
+    slope: Callable[[float, np.ndarray], np.ndarray], span: tuple[float, float], state: np.ndarray, at: np.ndarray
+) -> Float[np.ndarray, "time state"]:
+    """States at the given times, the last of which ends the span (DOP853, relative error 1e-11 a step)."""
+
+    def finite_slope(at: float, x: np.ndarray) -> np.ndarray:
+        if not np.all(np.isfinite(x)):
+            raise FloatingPointError(
+                f"class means grow beyond all numbers by time {at:g}; choose a shorter duration or weaker strengths"
+            )
+        return slope(at, x)
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        solved = solve_ivp(finite_slope, span, state, method="DOP853", rtol=1e-11, atol=1e-13, t_eval=at)
+    if not solved.success:
+        raise FloatingPointError(
+            f"class means cannot be followed from time {span[0]:g} to {span[1]:g}: {solved.message}"
+        )
+    return np.asarray(solved.y.T)

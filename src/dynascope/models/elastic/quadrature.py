@@ -8,6 +8,7 @@ from jaxtyping import Float
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 _TOLERANCE = 1e-12
 _DOUBLINGS = 8
+_LARGEST = 350.0  # exp(2 · 350) is near the largest number
 
 
 def integrate_growth(
@@ -27,12 +28,8 @@ def integrate_growth(
     >>> twice.round(9).tolist()
     [[0.632120559, 0.864664717]]
     """
-    inside = knots[(knots > begin) & (knots < times[-1])]
-    edges = np.unique(np.concatenate([[begin], times, inside]))
-    edges = np.expm1(_split(np.log1p(edges), np.ceil(2 * np.diff(np.log1p(edges)))))
-    edges = np.unique(np.concatenate([edges[(edges > begin) & (edges < times[-1])], [begin], times, inside]))
-    change = np.abs(np.diff(growth(edges), axis=1)).max(axis=0)
-    edges = _split(edges, np.ceil(2 * change))
+    refuse_overflow(times, growth(times))
+    edges = smooth_pieces(np.unique(np.append(begin, times)), growth, knots)
     before = _sums(times, edges, growth, weight)
     for _ in range(_DOUBLINGS):
         edges = _split(edges, np.full(len(edges) - 1, 2.0))
@@ -41,6 +38,48 @@ def integrate_growth(
             return after
         before = after
     return before
+
+
+def refuse_overflow(times: Float[np.ndarray, " time"], growth: Float[np.ndarray, "... time"]) -> None:
+    """Raise where exp(growth), or its square in a covariance, is beyond the largest number.
+
+    >>> refuse_overflow(np.array([1.0, 2.0]), np.array([5.0, 900.0]))
+    Traceback (most recent call last):
+    FloatingPointError: class means grow beyond all numbers by time 2; choose a shorter duration or weaker strengths
+    """
+    beyond = ~(growth < _LARGEST)  # also what is not a number
+    if np.any(beyond):
+        first = times[np.flatnonzero(beyond.reshape(-1, len(times)).any(axis=0))[0]]
+        raise FloatingPointError(
+            f"class means grow beyond all numbers by time {first:g}; choose a shorter duration or weaker strengths"
+        )
+
+
+def smooth_pieces(
+    times: Float[np.ndarray, " time"], growth: Callable[[np.ndarray], np.ndarray], knots: Float[np.ndarray, " knot"]
+) -> Float[np.ndarray, " edge"]:
+    """Cut at the times and knots, and further so that neither log(1 + t) nor the growth changes by more than ½.
+
+    >>> smooth_pieces(np.array([0.0, 1.0]), lambda t: 2 * t[None], np.array([0.3])).round(2).tolist()
+    [0.0, 0.15, 0.3, 0.53, 0.77, 1.0]
+    """
+    stops = np.unique(np.concatenate([times, knots[(knots > times[0]) & (knots < times[-1])]]))
+    edges = np.expm1(_split(np.log1p(stops), np.ceil(2 * np.diff(np.log1p(stops)))))
+    edges = np.unique(np.concatenate([edges[(edges > stops[0]) & (edges < stops[-1])], stops]))
+    return _split(edges, np.ceil(2 * np.abs(np.diff(growth(edges), axis=1)).max(axis=0)))
+
+
+def gauss_nodes(
+    edges: Float[np.ndarray, " edge"],
+) -> tuple[Float[np.ndarray, "piece node"], Float[np.ndarray, "piece node"]]:
+    """Ten Gauss-Legendre nodes and weights on each piece.
+
+    >>> nodes, weights = gauss_nodes(np.array([0.0, 2.0]))
+    >>> float(np.sum(weights * nodes**3).round(12))
+    4.0
+    """
+    half, middle = np.diff(edges) / 2, (edges[1:] + edges[:-1]) / 2
+    return middle[:, None] + half[:, None] * _NODES, half[:, None] * _WEIGHTS
 
 
 def _split(edges: np.ndarray, parts: np.ndarray) -> np.ndarray:
@@ -58,9 +97,9 @@ def _sums(
     growth: Callable[[np.ndarray], np.ndarray],
     weight: Callable[[np.ndarray], np.ndarray],
 ) -> np.ndarray:
-    half, middle = np.diff(edges) / 2, (edges[1:] + edges[:-1]) / 2
-    nodes = (middle[:, None] + half[:, None] * _NODES).ravel()  # (piece · node,)
-    values = (np.exp(growth(nodes)) * weight(nodes)).reshape(-1, len(half), len(_NODES))
-    total = np.cumsum((values @ _WEIGHTS) * half, axis=1)
+    nodes, weights = gauss_nodes(edges)
+    flat = nodes.ravel()
+    values = (np.exp(growth(flat)) * weight(flat)).reshape(-1, *nodes.shape)
+    total = np.cumsum((values * weights).sum(axis=2), axis=1)
     total = np.concatenate([np.zeros((len(total), 1)), total], axis=1)
     return np.asarray(total[:, np.searchsorted(edges, times)])

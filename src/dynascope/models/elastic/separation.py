@@ -48,16 +48,17 @@ def separation_verdict(
     exp((A + (K−1) ρ B)/K) and exp((A − ρ B)/K) for "logits". A rising e separates, a falling one does not, a constant
     one does if it exceeds ½: α − β = c/t gives e = c/K, hence c > K/2, lowered for logits by β = b/t > 0 to
     c/K + b/(K − 1) > ½. With logits even α < β separates where the amplitudes grow fast, since a negative D parts
-    classes too, on the wrong sides. Judged at t = 1e12, at the last point of a Sampled curve, or where α − β is lost in
-    rounding. Source: Theorem 3.1, which leaves the border open; derived, and checked by simulation.
+    classes too, on the wrong sides. Judged at t = 1e12, at the last point if Sampled curves are all there is, or where
+    α − β is lost in rounding. Source: Theorem 3.1, which leaves the border open; derived, and checked by simulation.
 
     >>> from dynascope.models.elastic.strengths import Constant, PowerLaw
     >>> steep = separation_verdict(PowerLaw(1.2, 1.0), Constant(0.0), classes=2, features=2, geometry="isotropic")
     >>> steep.separates, round(steep.exponent, 3)
     (True, 0.6)
     """
+    measured = all(strength.knots.size or strength.constant for strength in (intra, inter))
     knots = np.concatenate([intra.knots, inter.knots])
-    times = np.expm1(np.linspace(0.0, np.log1p(knots.max() if knots.size else _HORIZON), 4001))
+    times = np.expm1(np.linspace(0.0, np.log1p(knots.max() if measured and knots.size else _HORIZON), 4001))
     gap, scale = intra(times) - inter(times), np.abs(intra(times)) + np.abs(inter(times))
     seen = np.flatnonzero(np.abs(gap) > 1e-10 * scale)  # beyond, the difference is rounding
     if seen.size < 2:
@@ -65,7 +66,7 @@ def separation_verdict(
     times, gap = times[: seen[-1] + 1], gap[: seen[-1] + 1]
     horizon = float(times[-1])
     exponent = _growth_exponent(times, gap, intra, inter, classes=classes, features=features, geometry=geometry)
-    late = times >= horizon**0.8
+    late = times >= np.expm1(0.8 * np.log1p(horizon))
     with np.errstate(divide="ignore", invalid="ignore"):  # a gap of 0 has no tail
         tail = -_slope(times[late], np.log(np.abs(gap[late])))
         trend = _slope(times[late], np.log(np.abs(exponent[late])))
@@ -92,7 +93,10 @@ def _growth_exponent(
     growth = np.maximum(within + (classes - 1) * cosine * between, within - cosine * between) / classes
     with np.errstate(divide="ignore"):
         rate = np.log(np.abs(gap) / classes) + growth
-    steps = np.logaddexp(rate[1:], rate[:-1]) + np.log(np.diff(times) / 2)  # trapezoids
+    high, low = np.maximum(rate[1:], rate[:-1]), np.minimum(rate[1:], rate[:-1])
+    with np.errstate(divide="ignore", invalid="ignore"):  # exact where the logarithm of the rate is straight
+        share = np.where(high - low > 1e-9, -np.expm1(low - high) / (high - low), 1.0)
+        steps = high + np.log(np.diff(times) * share)
     distance = np.logaddexp.accumulate(np.concatenate([[0.0], steps]))
     return np.asarray(np.exp(np.log(times.clip(1e-300)) + rate - distance))
 

@@ -164,6 +164,8 @@ class Sampled(Strength):
 class Function(Strength):
     """Any function of one time, integrated by adaptive quadrature (relative error 1e-10).
 
+    The quadrature may miss pulses that are narrow beside the times asked for; give those as a Sampled curve.
+
     >>> float(Function(np.cos).integral(np.pi / 2).round(9))
     1.0
     """
@@ -183,6 +185,7 @@ class Function(Strength):
         order = np.argsort(at, axis=None)
         stops = np.concatenate([[0.0], at.ravel()[order]])
         pieces = [quad_vec(self.function, a, b, epsrel=1e-10, limit=200)[0] for a, b in pairwise(stops)]
+        require("strength", np.asarray(pieces), np.isfinite(pieces), "be finite at all times")
         result = np.empty((at.size, *np.shape(pieces[0])))
         result[order] = np.cumsum(pieces, axis=0)
         return result.reshape(at.shape + result.shape[1:])
