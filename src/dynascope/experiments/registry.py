@@ -24,6 +24,10 @@ EXPERIMENTS = {
     "spring_block/left_friction": "spring_block.left_friction:EXPERIMENT",
     "spring_block/inertial_phase_diagram": "spring_block.phase_diagrams:INERTIAL",
     "spring_block/langevin_phase_diagram": "spring_block.phase_diagrams:LANGEVIN",
+    "elastic/mean_path": "elastic.mean_path:EXPERIMENT",
+    "elastic/drift": "elastic.drift:EXPERIMENT",
+    "elastic/collapse": "elastic.collapse:EXPERIMENT",
+    "elastic/direction": "elastic.direction:EXPERIMENT",
 }
 
 

@@ -1,0 +1,1 @@
+"""The locally elastic model's theorems, equations and figures. Source: elastic."""
