@@ -250,9 +250,11 @@ def _draw_triangles(ax: Any, chosen: xr.Dataset, colours: Any) -> None:
         ax.plot(*np.vstack([corners, corners[:1]]).T, color=colours.to_rgba(when), linewidth=1)
     ax.plot(*np.vstack([frame, frame[:1]]).T, "k--", linewidth=1.5, label="frame of d_k")
     for name, corner in enumerate(directions[-1]):
-        ax.text(*(1.1 * corner), f"class {name}")
+        ax.text(*(1.15 * corner), f"class {name}", horizontalalignment="center")
     for axis, feature in zip("xyz", range(3), strict=True):
-        getattr(ax, f"set_{axis}label")(f"feature {feature}")
+        ax.set(**{f"{axis}label": f"feature {feature}", f"{axis}lim": (-1, 1), f"{axis}ticks": [-1, 0, 1]})
+    ax.set_box_aspect(None, zoom=0.85)
+    ax.view_init(elev=28, azim=30)  # nearly along (1, 1, 1), which the frame is orthogonal to
     ax.legend(frameon=False, fontsize="small")
 
 
