@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from dynascope.experiments.claims import Claim
-from dynascope.experiments.elastic.reference import SOLVER_ERROR, solve_means
+from dynascope.experiments.elastic.reference import SOLVER_ERROR, power_law, solve_means
 from dynascope.experiments.registry import Experiment
 from dynascope.measure.collapse import etf_distance
 from dynascope.models.elastic import LocallyElastic
@@ -108,7 +108,7 @@ def _follow_all(starts: np.ndarray, config: Config) -> tuple[xr.Dataset, xr.Data
     indices = ((STRONG, STRONG), (STRONG, WEAK), (WEAK, WEAK))  # of α and of β, in the three cases
     solved = np.stack([_solve(times, starts, inter, *pair) for pair in indices])
     exact = np.stack([_exact(times, starts, inter, *pair) for pair in indices])
-    distance, of_path = etf_distance(solved), etf_distance(exact)  # (case, start, time)
+    distance, of_path = (np.asarray(etf_distance(means)) for means in (solved, exact))  # (case, start, time)
     depth = -PowerLaw(inter, STRONG).integral(times) / (classes - 1)
     middle = int(np.searchsorted(depth, config.depth / 2))
     rows = {"end_distance": distance[..., -1], "end_path_distance": of_path[..., -1]}
@@ -136,9 +136,7 @@ def _follow_all(starts: np.ndarray, config: Config) -> tuple[xr.Dataset, xr.Data
 
 
 def _solve(times: np.ndarray, starts: np.ndarray, inter: float, intra_index: float, inter_index: float) -> np.ndarray:
-    return solve_means(
-        times, starts, lambda at: (1 + at) ** -intra_index, lambda at: inter * (1 + at) ** -inter_index, "logits"
-    )
+    return solve_means(times, starts, power_law(1.0, intra_index), power_law(inter, inter_index), "logits")
 
 
 def _exact(times: np.ndarray, starts: np.ndarray, inter: float, intra_index: float, inter_index: float) -> np.ndarray:

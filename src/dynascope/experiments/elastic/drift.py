@@ -100,11 +100,9 @@ def _multiplicities(random: np.random.Generator, draws: int) -> xr.Dataset:
         for j in range(draws):
             intra, inter = _strengths(random)
             found = classes * np.linalg.eigvals(LocallyElastic(classes, classes, intra, inter, "logits").drift(0.0))
-            expected = (intra - inter, intra + inter / (classes - 1), 0.0)
-            logits[i, j] = [np.sum(np.abs(found - value) < 1e-6) for value in expected]
+            logits[i, j] = _count(found, [intra - inter, intra + inter / (classes - 1), 0.0])
             found = np.linalg.eigvals(LocallyElastic(classes, classes - 1, intra, inter, "isotropic").drift(0.0))
-            expected = ((intra - inter) / classes, (intra + (classes - 1) * inter) / classes)
-            isotropic[i, j] = [np.sum(np.abs(found - value) < 1e-6) for value in expected]
+            isotropic[i, j] = _count(found, [(intra - inter) / classes, (intra + (classes - 1) * inter) / classes])
     return xr.Dataset(
         {
             "multiplicity": (("classes", "draw", "eigenvalue"), logits),
@@ -112,6 +110,10 @@ def _multiplicities(random: np.random.Generator, draws: int) -> xr.Dataset:
         },
         coords={"classes": list(CLASSES), "eigenvalue": list(EIGENVALUES)},
     )
+
+
+def _count(found: np.ndarray, values: list[float]) -> list[int]:
+    return [int(np.sum(np.abs(found - value) < 1e-6)) for value in values]
 
 
 def _eigenvectors(random: np.random.Generator, draws: int) -> xr.Dataset:

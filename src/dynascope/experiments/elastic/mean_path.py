@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from dynascope.experiments.claims import Claim
-from dynascope.experiments.elastic.reference import SOLVER_ERROR, looped_drift, solve_means
+from dynascope.experiments.elastic.reference import SOLVER_ERROR, looped_drift, power_law, solve_means
 from dynascope.experiments.registry import Experiment
 from dynascope.models.elastic import LocallyElastic
 from dynascope.models.elastic.strengths import PowerLaw
@@ -98,11 +98,11 @@ def _random_strength(random: np.random.Generator) -> tuple[Any, Callable[[float]
     """A power law or a wave, as the model takes it and as a bare function."""
     size, rate, kind = random.uniform(-1.5, 2.0), random.uniform(0.2, 1.5), random.integers(2)
     if kind == 0:
-        return PowerLaw(size, rate), lambda at: size * (1 + at) ** -rate
+        return PowerLaw(size, rate), power_law(size, rate)
     height = random.uniform(0.2, 1.0)
 
     def wave(at: float) -> float:
-        return size + height * np.cos(rate * at)
+        return float(size + height * np.cos(rate * at))
 
     return wave, wave
 
@@ -114,13 +114,7 @@ def _examine_printed(random: np.random.Generator, times: np.ndarray, config: Con
         start = random.standard_normal((classes, classes))
         for index in config.inter_indices:
             intra, inter = PowerLaw(1.0, INTRA_INDEX), PowerLaw(config.inter, index)
-            solved = solve_means(
-                times,
-                start,
-                lambda at: (1 + at) ** -INTRA_INDEX,
-                lambda at, index=index: config.inter * (1 + at) ** -index,
-                "logits",
-            )
+            solved = solve_means(times, start, power_law(1.0, INTRA_INDEX), power_law(config.inter, index), "logits")
             exact = LocallyElastic(classes, classes, intra, inter, "logits").mean_path(times, start)
             growths = _growths(classes, intra.integral(times), inter.integral(times))
             own, other = looped_drift(classes, classes, "logits")
@@ -178,13 +172,12 @@ def _examine_offset(random: np.random.Generator, times: np.ndarray) -> xr.Datase
     chosen = times[[0, len(times) // 4, len(times) // 2]]
     solved = solve_means(chosen, start, lambda _: intra, lambda _: inter, geometry)
     exact = LocallyElastic(classes, features, intra, inter, blocks).mean_path(chosen, start)
-    place = np.unravel_index(np.argmax(np.abs(start)), start.shape)
-    found = {"offset_solved": solved[:, *place], "offset_exact": exact[:, *place]}
+    place = int(np.argmax(np.abs(start)))
+    found = {"offset_solved": solved.reshape(3, -1)[:, place], "offset_exact": exact.reshape(3, -1)[:, place]}
     own, other = looped_drift(classes, features, geometry)
     rates, vectors = np.linalg.eigh(intra * own + inter * other)
     terms = vectors * (vectors.T @ start.ravel())  # c_i u_i
-    summed = (start.ravel() + np.exp(np.outer(chosen, rates)) @ terms.T).reshape(solved.shape)
-    found |= {"offset_printed": summed[:, *place]}
+    found |= {"offset_printed": (start.ravel() + np.exp(np.outer(chosen, rates)) @ terms.T)[:, place]}
     record = xr.Dataset({name: ("chosen_time", values) for name, values in found.items()})
     return record.assign_coords(chosen_time=chosen)
 

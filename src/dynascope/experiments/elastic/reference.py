@@ -38,6 +38,15 @@ def looped_drift(
     return own, other
 
 
+def power_law(scale: float, index: float = 0.0) -> Callable[[float], float]:
+    """Return the bare function t → scale/(1 + t)^index.
+
+    >>> power_law(2.0, 1.0)(3.0)
+    0.5
+    """
+    return lambda time: float(scale * (1 + time) ** -index)
+
+
 def solve_means(
     times: Float[np.ndarray, " time"],
     start: Float[np.ndarray, "*trial class feature"],
@@ -50,7 +59,8 @@ def solve_means(
     >>> solve_means(np.array([1.0]), np.ones((2, 1)), lambda t: 2.0, lambda t: 0.0, "isotropic").round(6).tolist()
     [[[2.718282], [2.718282]]]
     """
-    own, other = looped_drift(*start.shape[-2:], geometry)
+    classes, features = start.shape[-2:]
+    own, other = looped_drift(classes, features, geometry)
     columns = start.reshape(-1, len(own)).T  # (state, trial)
 
     def slope(time: float, flat: np.ndarray) -> np.ndarray:
