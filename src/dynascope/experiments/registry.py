@@ -29,6 +29,10 @@ EXPERIMENTS = {
     "elastic/discrete_limit": "elastic.discrete_limit:EXPERIMENT",
     "elastic/linearisation": "elastic.linearisation:EXPERIMENT",
     "elastic/estimators": "elastic.estimators:EXPERIMENT",
+    "elastic/mean_path": "elastic.mean_path:EXPERIMENT",
+    "elastic/drift": "elastic.drift:EXPERIMENT",
+    "elastic/collapse": "elastic.collapse:EXPERIMENT",
+    "elastic/direction": "elastic.direction:EXPERIMENT",
 }
 
 
