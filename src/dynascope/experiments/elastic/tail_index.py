@@ -155,7 +155,7 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
     late = record["log_log"].values
     return (
         SLOW.equals(share[index < 1, -1], 1.0, rare, note=f"tail indices {index[index < 1]} at t = 1e10"),
-        FAST.equals(share[index > 1, -1], 0.0, law[index > 1, -1] + rare, note=f"tail indices {index[index > 1]}"),
+        FAST.equals(share[index > 1, -1], 0.0, chance + rare, note=f"tail indices {index[index > 1]}"),
         BORDER.equals(
             slope, exponent, three_errors(slope_error) + 1e-3, rival=0.0, standard_error=slope_error,
             note=f"slopes over t = 1e2 … 1e10, bound 1e-3: (1 + t)/t at the first time; c/(K/2) = {ratio[border]}",
@@ -188,7 +188,8 @@ def _exponents(record: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
     span = np.log(float(record["time"][-1] / record["time"][0]))
     ends = record["signal"].isel(time=[0, -1]).transpose("case", "time", "trial").values
     mean, error = ends.mean(axis=2), ends.std(axis=2, ddof=1) / np.sqrt(ends.shape[2])
-    return np.log(mean[:, 1] / mean[:, 0]) / span, np.hypot(*(error / mean).T) / span
+    with np.errstate(invalid="ignore"):  # means of the wrong sign have no slope, and no claim is reproduced by them
+        return np.log(mean[:, 1] / mean[:, 0]) / span, np.hypot(*(error / mean).T) / span
 
 
 def plot(record: xr.Dataset) -> Any:
