@@ -330,5 +330,8 @@ def plot_strengths(found: xr.Dataset, axes: Axes, *, integrated: bool = False) -
     axes.axhline(0.0, color="black", linewidth=0.6)
     axes.set_xlabel(axis_label(found["time"]))
     axes.set_ylabel("integrated strength" if integrated else "strength")
-    axes.legend(frameon=False, fontsize="small")
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False, fontsize="small")
+    else:
+        axes.set_title("not identified", fontsize="medium")
     return axes
