@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope import SpringBlock, digest, grid, load, save
+from dynascope import DeepLinear, SpringBlock, digest, grid, load, save
 from dynascope.cli import FAMILIES as COMMANDS
 from dynascope.experiments.registry import EXPERIMENTS
 
 # family -> (model, a parameter to vary, two values of it, short options of simulate)
-FAMILIES = {"spring_block": (SpringBlock, "noise", [0.005, 0.02], {"duration": 2.0, "save_points": 3})}
+FAMILIES = {
+    "deep_linear": (DeepLinear, "label_noise", [0.0, 0.3], {"duration": 0.1, "save_points": 3}),
+    "spring_block": (SpringBlock, "noise", [0.005, 0.02], {"duration": 2.0, "save_points": 3}),
+}
 
 
 @pytest.fixture(params=FAMILIES)

@@ -18,11 +18,12 @@ from rich.table import Table
 
 from dynascope import __version__
 from dynascope.experiments.registry import find, names
+from dynascope.models.deep_linear import DeepLinear
 from dynascope.models.parameters import ParameterValue, grid
 from dynascope.models.spring_block import SpringBlock
 from dynascope.records import attribute, check_writable, digest, load, save, to_json, write_text
 
-FAMILIES = {"spring-block": SpringBlock}
+FAMILIES: dict[str, Any] = {"deep-linear": DeepLinear, "spring-block": SpringBlock}
 _COLOURS = {"reproduced": "green", "erratum": "yellow", "not reproduced": "bold red", "not run": "dim"}
 
 app = typer.Typer(
