@@ -41,7 +41,7 @@ def test_sgd_is_gradient_descent_on_its_batch():
         slopes = jax.grad(exact.data_loss)(weights, x, y)
         moved = equations.sgd_step(weights, row, p)
     for w, after, slope in zip(weights, moved, slopes, strict=True):
-        np.testing.assert_allclose(after, w - 0.1 * slope, atol=1e-14)
+        np.testing.assert_allclose(after, np.asarray(w) - 0.1 * np.asarray(slope), atol=1e-14)
 
 
 def test_methods_move_by_the_noise_that_they_promise():
@@ -92,7 +92,7 @@ def test_grids_of_rates_batches_and_label_noise():
     axes = {"learning_rate": [0.01, 0.02], "batch_size": [1, 3], "label_noise": [0.0, 0.2]}
     run = DeepLinear(**SMALL, **grid(**axes)).train("sgd", 0.4, 2, save_points=5)
     assert run["diffusion"].dims == (*axes, "trial", "time", "mode")
-    for rate, batch, noise in ((0.02, 3, 0.2), (0.01, 1, 0.0), (0.01, 3, 0.2)):
+    for rate, batch, noise in ((0.02, 3, 0.2), (0.01, 1, 0.0)):
         alone = DeepLinear(**SMALL, learning_rate=rate, batch_size=batch, label_noise=noise)
         single = alone.train("sgd", 0.4, 2, save_points=run["time"].values)
         chosen = run.sel(learning_rate=rate, batch_size=batch, label_noise=noise)
@@ -149,13 +149,13 @@ def test_noise_of_finite_data_has_the_covariance_of_its_samples():
 
 def test_divergence_names_the_step_and_keeps_the_record():
     net = DeepLinear(2, 4, (1.0,), learning_rate=[0.01, 0.9], init_exponent=0.0)
-    with pytest.raises(DivergenceError, match=r"stopped being finite at step \d+ .* learning_rate=0.9") as caught:
+    with pytest.raises(DivergenceError, match=r"diverged at step \d+ .* learning_rate=0.9") as caught:
         net.train("sgd", 90.0, 3, save_points=91)
     error = caught.value
     assert error.time == pytest.approx(0.9 * error.step)
     assert 0 < error.record["time"].values[-1] < error.time <= error.record["time"].values[-1] + 1
     assert attribute(error.record, "model") == "DeepLinear"
-    assert bool(np.isfinite(error.record["amplitude"].isel(time=0)).all())
+    assert all(bool(np.isfinite(error.record[name]).all()) for name in error.record.data_vars)
 
 
 def test_divergence_step_is_exact():

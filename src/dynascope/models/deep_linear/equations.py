@@ -129,13 +129,13 @@ def isotropic_step(weights: Weights, row: Any, p: Parameters) -> Weights:
     return tuple(kicked)
 
 
-def elements(method: str, weights: Weights, p: Parameters, batch_size: int) -> int:
-    """How many normals a step of a method takes."""
-    outputs, inputs = p["teacher"].shape
+def elements(method: str, p: Parameters, *, batch_size: int, weights: int) -> int:
+    """How many normals a step of a method takes; `weights` is the number of all weights."""
+    outputs, inputs = map(int, p["teacher"].shape)
     if method == "gd":
         return 0
     if method == "isotropic":
-        return sum(w.size for w in weights)
+        return weights
     if "inputs" in p:
         return batch_size if method == "sgd" else len(p["inputs"])
     if method == "sgd":

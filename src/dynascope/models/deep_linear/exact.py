@@ -1,9 +1,8 @@
 """Exact objects of one deep linear network: gradient, gradient noise and what both do to the teacher's modes.
 
 Pure functions of the weights W_1 … W_L, each (d_l, d_{l−1}), on NumPy arrays (nothing to compile) or JAX arrays.
-W_{>l} = W_L ⋯ W_{l+1}, W_{<l} = W_{l−1} ⋯ W_1, empty products are identities, Δ = M − W_L ⋯ W_1, vec stacks columns. u_α
-and v_α are columns of `left` and `right`. Functions of the noise leave out the temperature learning_rate/batch_size,
-which multiplies them.
+W_{>l} = W_L ⋯ W_{l+1}, W_{<l} = W_{l−1} ⋯ W_1, empty products are identities, Δ = M − W_L ⋯ W_1, vec stacks columns.
+u_α and v_α are columns of `left` and `right`. Functions of the noise leave out the temperature that multiplies them.
 """
 
 from collections.abc import Sequence

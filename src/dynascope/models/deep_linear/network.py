@@ -2,6 +2,7 @@
 
 import time
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import equinox as eqx
@@ -12,7 +13,7 @@ from jaxtyping import Float
 
 from dynascope.models import stepping
 from dynascope.models.deep_linear import exact
-from dynascope.models.deep_linear.equations import STEPS
+from dynascope.models.deep_linear.equations import STEPS, elements
 from dynascope.models.deep_linear.objects import LinearNetwork
 from dynascope.models.deep_linear.results import RESULT_NAMES, label_run
 from dynascope.models.deep_linear.teacher import (
@@ -24,7 +25,7 @@ from dynascope.models.deep_linear.teacher import (
     read_widths,
     square_root,
 )
-from dynascope.models.deep_linear.training import DivergenceError, Point, run_networks, stride_of
+from dynascope.models.deep_linear.training import DivergenceError, Point, run_networks
 from dynascope.models.noise import seed_key
 from dynascope.models.parameters import ParameterValue, broadcast, count, flag, one_of, refuse_unknown, require, scalar
 from dynascope.records import with_provenance
@@ -32,6 +33,7 @@ from dynascope.records import with_provenance
 CITE = "corlouer2026stochastic"
 
 _FIELDS = ("learning_rate", "batch_size", "label_noise")  # these may vary over a grid
+_DIVERGED = 1e6  # weights of the size of the teacher learn it: such ones are on their way to infinity
 _STARTS = ("gaussian", "balanced", "aligned")
 
 
@@ -172,7 +174,7 @@ class DeepLinear(LinearNetwork):
         """
         begun = time.perf_counter()
         refuse_unknown(unknown, self.train)
-        options = {
+        options: dict[str, Any] = {
             "method": one_of("method", method, list(STEPS)),
             "duration": scalar("duration", duration, above=0.0),
             "trials": count("trials", trials),
@@ -186,12 +188,13 @@ class DeepLinear(LinearNetwork):
         }
         seed_key(seed)
         self._check_stability(options)
-        weights = [w.astype(precision) for w in self._start(start, options["trials"])]
         coarse = options["dt"] or float(self.learning_rate.max())
         times = stepping.save_steps(options["duration"], coarse, save_points) * coarse
         points = [self._point(index, options, times) for index in range(self.grid.size)]
-        if stride_of(points[0], weights) * options["trials"] >= 2**32:
-            raise ValueError(f"trials must stay below {2**32 // stride_of(points[0], weights)} here, got {trials}")
+        most = 2**32 // max(point.stride for point in points)
+        if options["trials"] >= most:
+            raise ValueError(f"trials must stay below {most} here, got {trials}")
+        weights = [w.astype(precision) for w in self._start(start, options["trials"])]
         finished = run_networks(points, weights, seed=seed, progress=progress)
         saved = min(len(seen) for seen, _ in finished)
         if saved == 0:
@@ -269,7 +272,10 @@ class DeepLinear(LinearNetwork):
         task = exact.Task(*(np.asarray(each, dtype) for each in self._task(covariance)))
         observe = partial(_observe, task=task, values=self.singular_values.astype(dtype), p=p, options=options)
         saves = np.rint(times / step).astype(np.int64)
-        return Point(options["method"], p, saves, int(at["batch_size"]), observe)
+        parameters = sum(a * b for a, b in pairwise(self.widths))
+        needed = elements(options["method"], p, batch_size=int(at["batch_size"]), weights=parameters)
+        limit = _DIVERGED * max(1.0, float(self.singular_values.max()))
+        return Point(options["method"], p, saves, needed, limit, observe)
 
     def _data(self, label_root: np.ndarray) -> dict[str, np.ndarray]:
         """The data set and its second moments."""
@@ -290,7 +296,7 @@ class DeepLinear(LinearNetwork):
             f"{name}={np.broadcast_to(getattr(self, name), self.grid.shape).ravel()[index]:g}" for name in _FIELDS
         )
         return DivergenceError(
-            f"the weights stopped being finite at {first} with {at}; use a smaller learning_rate or dt, or larger "
+            f"the weights diverged at {first} with {at}; use a smaller learning_rate or dt, or larger "
             "batches. The error's `record` holds what came before",
             step=first.step,
             time=first.time,
@@ -304,7 +310,7 @@ def _observe(
 ) -> dict[str, Any]:
     """What is recorded of a chunk of networks."""
     scale = p["loss_scale"]
-    seen = exact.observe_many(
+    seen: dict[str, Any] = exact.observe_many(
         weights,
         task,
         values,

@@ -75,9 +75,9 @@ def label_run(
     if "layer" in sizes:
         coordinates["layer"] = np.arange(1, sizes["layer"] + 1)
     dataset = xr.Dataset(variables, coords=coordinates | grid.coordinates)
-    for name in dataset.variables.keys() & _LABELS.keys():
-        long_name, units = _LABELS[str(name)]
-        dataset[name].attrs.update(long_name=long_name, units=units)
+    for known in dataset.variables.keys() & _LABELS.keys():
+        long_name, units = _LABELS[str(known)]
+        dataset[known].attrs.update(long_name=long_name, units=units)
     return dataset
 
 

@@ -17,17 +17,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dynascope.models.deep_linear.equations import STEPS, Weights, elements
+from dynascope.models.deep_linear.equations import STEPS, Weights
 from dynascope.models.noise import normals
 from dynascope.progress import progress_bar
 
 _NOISE_BATCH = 2**18  # normals drawn at once
-_CHUNK = 16  # trials of one chunk, at most
+_CHUNK = 256  # trials of one chunk, at most
 STRIDE = 2**16  # normals set aside for a step of one trial: noise does not change with the batch size or label noise
 
 
 class DivergenceError(FloatingPointError):
-    """Weights stopped being finite: at which `step` and `time`, in which `trial`; `record` holds what came before."""
+    """Training diverged: at which `step` and `time`, in which `trial`; `record` holds what came before."""
 
     def __init__(self, message: str, *, step: int, time: float, trial: int, record: Any = None):
         super().__init__(message)
@@ -36,22 +36,22 @@ class DivergenceError(FloatingPointError):
 
 @dataclass(frozen=True)
 class Point:
-    """One point of the parameter grid: what its steps need."""
+    """One point of the parameter grid: what its steps need, and beyond which size a weight has diverged."""
 
     method: str
     parameters: Mapping[str, Any]
     saves: np.ndarray
-    batch_size: int
+    normals: int  # of one step
+    limit: float
     observe: Callable[[Weights], dict[str, Any]]
+
+    @property
+    def stride(self) -> int:
+        """Normals set aside for one step of one trial."""
+        return max(STRIDE, 1 << max(self.normals - 1, 0).bit_length())
 
 
 Saved = tuple[list[dict[str, np.ndarray]], DivergenceError | None]
-
-
-def stride_of(point: Point, weights: Sequence[np.ndarray]) -> int:
-    """Normals set aside for one step of one trial."""
-    needed = elements(point.method, tuple(w[0] for w in weights), point.parameters, point.batch_size)
-    return max(STRIDE, 2 ** (needed - 1).bit_length() if needed else 1)
 
 
 @partial(jax.jit, static_argnames=("step",))
@@ -68,13 +68,13 @@ def _advance(step: Any, weights: Weights, noise: Any, begin: Any, end: Any, para
 
 
 @partial(jax.jit, static_argnames=("step",))
-def _finite_after(step: Any, weights: Weights, noise: Any, parameters: Any) -> tuple[Weights, Any]:
-    """Weights after the rows of noise, and whether they were finite after each: (trial, row)."""
+def _sizes_after(step: Any, weights: Weights, noise: Any, parameters: Any) -> tuple[Weights, Any]:
+    """Weights after the rows of noise, and the size of the largest after each: (trial, row)."""
 
     def train(network: Any) -> Any:
         def one(w: Weights, row: Any) -> Any:
             moved = step(w, row, parameters)
-            return moved, jnp.all(jnp.stack([jnp.all(jnp.isfinite(each)) for each in moved]))
+            return moved, jnp.max(jnp.stack([jnp.max(jnp.abs(each)) for each in moved]))
 
         return lax.scan(one, *network)
 
@@ -86,21 +86,20 @@ class _Noise:
     """Rows of normals for one chunk of trials, drawn in batches."""
 
     def __init__(self, point: Point, weights: Weights, *, seed: int, first_trial: int, stride: int):
-        needed = elements(point.method, tuple(w[0] for w in weights), point.parameters, point.batch_size)
-        trials, self._dtype = len(weights[0]), weights[0].dtype
-        steps = max(2, _NOISE_BATCH // (max(needed, 1) * trials))
-        self.length = 2 ** (steps.bit_length() - 1)  # few shapes, few compilations
-        size = {"steps": self.length, "elements": needed, "trials": trials}
+        needed, trials, self._dtype = point.normals, len(weights[0]), weights[0].dtype
+        steps = min(_NOISE_BATCH // (max(needed, 1) * trials), 2 * int(point.saves[-1]))
+        self.length = 2 ** (max(2, steps).bit_length() - 1)  # few shapes, few compilations
         self._shape = (self.length, needed, 1, trials)
-        self._draw = partial(normals, seed, **size, first_trial=first_trial, stride=stride, dtype=self._dtype)
-        self._first, self._rows = -1, None
+        self._place: dict[str, Any] = {"first_trial": first_trial, "stride": stride, "dtype": self._dtype}
+        self._seed, self._first, self._rows = seed, -1, jnp.zeros(self._shape, self._dtype)
 
     def batch(self, now: int) -> tuple[int, Any]:
         """The first row of the batch that holds row `now`, and the batch."""
         first = now - now % self.length
-        if first != self._first:
+        if first != self._first and self._shape[1]:
+            steps, elements, _, trials = self._shape
+            self._rows = normals(self._seed, first, steps=steps, elements=elements, trials=trials, **self._place)
             self._first = first
-            self._rows = self._draw(first) if self._shape[1] else jnp.zeros(self._shape, self._dtype)
         return first, self._rows
 
 
@@ -127,7 +126,7 @@ def _run_chunk(
                 end = min(int(save), first + noise.length)
                 weights = _advance(step, weights, rows, np.int32(now - first), np.int32(end - first), point.parameters)
                 now = end
-            if not all(np.isfinite(np.asarray(w)).all() for w in weights):
+            if not all(np.all(np.abs(w) < point.limit) for w in map(np.asarray, weights)):  # NaN is not below it
                 return seen, _first_failure(point, before, since, noise, first_trial)
             seen.append({name: np.asarray(value) for name, value in point.observe(weights).items()})
             report(now - since)
@@ -138,14 +137,14 @@ def _first_failure(point: Point, weights: Weights, now: int, noise: _Noise, firs
     """Run the failed stretch again to name the step at which it began."""
     while True:
         first, rows = noise.batch(now)
-        weights, finite = _finite_after(STEPS[point.method], weights, rows[now - first :], point.parameters)
-        finite = np.asarray(finite)
-        if not finite.all():
-            index, trial = np.argwhere(~finite.T)[0]
+        weights, sizes = _sizes_after(STEPS[point.method], weights, rows[now - first :], point.parameters)
+        sound = np.asarray(sizes) < point.limit
+        if not sound.all():
+            index, trial = np.argwhere(~sound.T)[0]
             step, trial = now + int(index) + 1, first_trial + int(trial)
             at = step * float(point.parameters["dt"])
             return DivergenceError(f"step {step} (time {at:g}) in trial {trial}", step=step, time=at, trial=trial)
-        now += finite.shape[1]
+        now += sound.shape[1]
 
 
 def _chunks(trials: int, largest: int) -> Iterator[range]:
@@ -164,7 +163,7 @@ def run_networks(
     trials = len(start[0])
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     chunks = list(_chunks(trials, min(_CHUNK, max(1, trials * len(points) // cores))))
-    stride = max(stride_of(point, start) for point in points)
+    stride = max(point.stride for point in points)
     total, done, lock = sum(int(p.saves[-1]) for p in points) * len(chunks), 0, threading.Lock()
     with progress_bar("training networks", total, progress) as show, ThreadPoolExecutor(cores) as pool:
 
