@@ -97,12 +97,12 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
     return (
         SPEED.equals(record["speed"].values, forms["speed"], three_errors(speed_error)),
         ITO.corrects(
-            ito, forms["ito"], three_errors(error), published=forms["printed"], standard_error=error.ravel(),
-            note="β [L(L−1)/2 (2 (s − w)² + σ_q²) w^{(3L−4)/L} + terms of the other modes]: derived in docs/deep-linear.md",
+            ito, forms["ito"], three_errors(error), published=forms["printed"].ravel(), standard_error=error.ravel(),
+            note="β [L(L−1)/2 (2 (s − w)² + σ_q²) w^{(3L−4)/L} + terms of other modes]; see docs/deep-linear.md",
         ),
         COUPLED.corrects(
             ito[chosen], forms["ito"][chosen], three_errors(error[chosen]), published=forms["own"][chosen],
-            standard_error=error[chosen], note="the Itô drift of a mode holds a term of every other mode; printed: without",
+            standard_error=error[chosen], note="the Itô drift of a mode holds terms of all others; printed: none",
         ),
         DIFFUSION.equals(
             spread[:, modes, modes], forms["diffusion"], three_errors(spread_error[:, modes, modes]),
@@ -119,8 +119,11 @@ def plot(record: xr.Dataset) -> Any:
     forms, modes = _forms(), np.arange(record.sizes["mode"])
     figure, (row,) = new_figure(columns=2, width=5.6)
     place = np.arange(record["ito"].size)
-    panels = (("ito", record["ito"].values, record["ito_error"].values),
-              ("diffusion", record["diffusion"].values[:, modes, modes], record["diffusion_error"].values[:, modes, modes]))  # fmt: skip
+    own = {name: record[name].values[:, modes, modes] for name in ("diffusion", "diffusion_error")}
+    panels = (
+        ("ito", record["ito"].values, record["ito_error"].values),
+        ("diffusion", own["diffusion"], own["diffusion_error"]),
+    )
     for ax, (name, values, error) in zip(row, panels, strict=True):
         ax.errorbar(
             place, values.ravel(), 3 * error.ravel(), color=PALETTE[0], marker="o", linestyle="none", label="measured"

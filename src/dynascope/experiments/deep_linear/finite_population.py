@@ -14,18 +14,18 @@ from dynascope.models.deep_linear import DeepLinear
 from dynascope.models.parameters import grid
 from dynascope.records import with_provenance
 
-SIZE, BATCHES = 12, (1, 3, 6, 9, 12)
+SIZE, BATCHES = 12, (1, 4, 8, 12)
 
 
 @dataclass(frozen=True)
 class Config:
     """One step of SGD from the same weights, for many batches of a small data set."""
 
-    trials: int = 20_000
+    trials: int = 16_384
     seed: int = 8
 
 
-SCALES = {"smoke": Config(trials=4000), "laptop": Config(), "paper": Config(trials=60_000)}
+SCALES = {"smoke": Config(trials=4096), "laptop": Config(), "paper": Config(trials=65_000)}
 FACTOR = Claim(
     "g1-factor",
     "deep-linear G.1",

@@ -1,5 +1,7 @@
 """What the figures read off trained networks: when modes are learned, when their diffusion peaks."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 
@@ -36,7 +38,7 @@ def peak_time(values: xr.DataArray) -> xr.DataArray:
     return values.idxmax("time")
 
 
-def over_trials(values: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
+def over_trials(values: Any) -> tuple[np.ndarray, np.ndarray]:
     """Mean over trials and its standard error, flattened.
 
     >>> [each.tolist() for each in over_trials(xr.DataArray([[1.0], [3.0]], dims=("trial", "mode")))]

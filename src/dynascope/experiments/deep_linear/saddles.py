@@ -68,7 +68,6 @@ def run(config: Config) -> xr.Dataset:
     net = DeepLinear(config.depth, config.width, config.teacher, init_exponent=config.init_exponent)
     parts = []
     for method in METHODS:
-        options: dict[str, Any] = {} if method in ("gd", "sgd") else {"dt": config.dt}
         trained = net.train(
             method,
             config.duration,
@@ -76,11 +75,11 @@ def run(config: Config) -> xr.Dataset:
             seed=config.seed,
             save_points=config.save_points,
             isotropic_noise=config.isotropic_noise,
-            **options,
+            dt=None if method in ("gd", "sgd") else config.dt,
         )
         kept = trained[["loss", "amplitude", "rank"]].assign(learned=passage_time(trained))
         parts.append(kept.drop_attrs(deep=False))
-    record = xr.concat(parts, "method", join="override").assign_coords(method=list(METHODS))
+    record = xr.concat(parts, "optimiser", join="override").assign_coords(optimiser=list(METHODS))
     facts = {"width": config.width, "depth": config.depth, "teacher": net.singular_values}
     return with_provenance(
         record, "DeepLinear", facts, options=vars(config), seed=config.seed, precision="float64",
@@ -90,14 +89,14 @@ def run(config: Config) -> xr.Dataset:
 
 def check(record: xr.Dataset) -> tuple[Claim, ...]:
     """Order and rank by passage times; SGD against gd on the same networks."""
-    plain = record.sel(method=["gd", "sgd"])
+    plain = record.sel(optimiser=["gd", "sgd"])
     gaps, error = over_trials(plain["learned"].diff("mode"))
     ranked = plain["rank"].isel(time=-1)
     final, final_error = over_trials(ranked.astype(float))
     modes = record.sizes["mode"]
     learned = record["learned"]
-    ratio, ratio_error = over_trials(np.log(learned.sel(method="sgd") / learned.sel(method="gd")))
-    excess, excess_error = over_trials(record["rank"].isel(time=-1).sel(method="isotropic").astype(float))
+    ratio, ratio_error = over_trials(np.log(learned.sel(optimiser="sgd") / learned.sel(optimiser="gd")))
+    excess, excess_error = over_trials(record["rank"].isel(time=-1).sel(optimiser="isotropic").astype(float))
     return (
         ORDER.exceeds(gaps, 0.0, three_errors(error), note="difference of learning times of neighbours"),
         RANK.equals(final, modes, three_errors(final_error) + 0.5, rival=1.0, standard_error=final_error,
@@ -115,14 +114,17 @@ def plot(record: xr.Dataset) -> Any:
     figure, axes = new_figure(columns=2, rows=2)
     one = record.isel(trial=0)
     for method, colour in zip(METHODS, PALETTE, strict=False):
-        axes[0, 0].plot(one["time"], one["loss"].sel(method=method), color=colour, label=method)
-        axes[0, 1].step(one["time"], one["rank"].sel(method=method), color=colour, label=method, where="post")
+        axes[0, 0].plot(one["time"], one["loss"].sel(optimiser=method), color=colour, label=method)
+        axes[0, 1].step(one["time"], one["rank"].sel(optimiser=method), color=colour, label=method, where="post")
     axes[0, 0].set_yscale("log")
     for ax, method in zip(axes[1], ("gd", "sgd"), strict=True):
         for index in range(one.sizes["mode"]):
             name = f"s = {float(one['singular_value'][index]):g}"
             ax.plot(
-                one["time"], one["amplitude"].sel(method=method).isel(mode=index), color=PALETTE[index % 7], label=name
+                one["time"],
+                one["amplitude"].sel(optimiser=method).isel(mode=index),
+                color=PALETTE[index % 7],
+                label=name,
             )
         ax.set_title(f"modes under {method}")
         ax.set_ylabel(axis_label(record["amplitude"]))

@@ -59,13 +59,14 @@ def run(config: Config) -> xr.Dataset:
         net = DeepLinear(init_exponent=config.init_exponent, **grid(**{axis: getattr(config, axis)}))
         trained = net.train("sgd", config.duration, config.trials, seed=config.seed, save_points=config.save_points)
         found[name] = trained["diffusion"].max("time", keep_attrs=True)
+    facts = {"width": 12, "depth": 4, "teacher": net.singular_values}
     return with_provenance(
-        xr.Dataset(found), "DeepLinear", {"width": 12, "depth": 4, "teacher": net.singular_values}, options=vars(config),
+        xr.Dataset(found), "DeepLinear", facts, options=vars(config),
         seed=config.seed, precision="float64", wall_time=time.perf_counter() - begun,
     )  # fmt: skip
 
 
-def _slopes(values: xr.DataArray, axis: str) -> xr.DataArray:
+def _slopes(values: xr.DataArray, axis: str) -> Any:
     """Slope of log(largest diffusion) over log(parameter), for every trial and mode."""
     x = np.log(values[axis].astype(float))
     x = x - x.mean()

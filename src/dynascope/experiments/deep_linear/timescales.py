@@ -70,7 +70,7 @@ def run(config: Config) -> xr.Dataset:
             seed=config.seed,
             save_points=config.save_points,
             reduction="mean" if mean else "sum",
-            **({"dt": config.dt} if method == "langevin" else {}),
+            dt=config.dt if method == "langevin" else None,
         )
         peak = peak_time(trained["diffusion"]).reset_coords(drop=True)
         one = trained[["amplitude", "diffusion", "predicted_diffusion"]].isel(trial=0, drop=True)
@@ -78,7 +78,7 @@ def run(config: Config) -> xr.Dataset:
         learned = passage_time(trained).reset_coords(drop=True)
         part = one.rename(time="save").drop_vars("save").assign(clock=clock, learned=learned, peak=peak)
         parts.append(part)
-    record = xr.concat(parts, "method").assign_coords(method=list(METHODS))
+    record = xr.concat(parts, "optimiser").assign_coords(optimiser=list(METHODS))
     record["learned"].attrs.update(long_name="time at which the mode is learned", units="steps × step size")
     facts = {"width": config.width, "depth": config.depth, "teacher": net.singular_values}
     return with_provenance(
@@ -90,20 +90,20 @@ def run(config: Config) -> xr.Dataset:
 def _ratio(record: xr.Dataset, above: str, below: str) -> tuple[np.ndarray, np.ndarray]:
     """Mean over trials of the logarithm of paired learning times: same weights, so that most of the spread cancels."""
     learned = record["learned"]
-    mean, error = over_trials(np.log(learned.sel(method=above) / learned.sel(method=below)))
+    mean, error = over_trials(np.log(learned.sel(optimiser=above) / learned.sel(optimiser=below)))
     return np.exp(mean), error * np.exp(mean)
 
 
 def check(record: xr.Dataset) -> tuple[Claim, ...]:
     """Compare learning times of the same networks."""
     last = record["learned"].max("mode")
-    mean, error = over_trials(np.log(last.sel(method="sgd") / last.sel(method="langevin")))
+    mean, error = over_trials(np.log(last.sel(optimiser="sgd") / last.sel(optimiser="langevin")))
     whole, spread = np.exp(mean), error * np.exp(mean)
     pairs = [_ratio(record, *names) for names in (("sgd", "gd"), ("langevin", "gd"), ("sgd", "langevin"))]
     ratios, errors = np.concatenate([p[0] for p in pairs]), np.concatenate([p[1] for p in pairs])
     slower, slower_error = _ratio(record, "sgd, mean loss", "gd")
     outputs = attribute(record, "parameters")["width"]
-    lead = (record["learned"] - record["peak"]).sel(method=["sgd", "langevin"])
+    lead = (record["learned"] - record["peak"]).sel(optimiser=["sgd", "langevin"])
     ahead, ahead_error = over_trials(lead)
     note = "the printed difference is that of the loss normalisation; ratio of times until all modes are learned"
     return (
@@ -121,10 +121,10 @@ def plot(record: xr.Dataset) -> Any:
     """Draw amplitudes and diffusion of one network under each method."""
     from dynascope.plots import PALETTE, new_figure  # noqa: PLC0415 (computing never imports plotting)
 
-    methods = [str(name) for name in record["method"].values]
+    methods = [str(name) for name in record["optimiser"].values]
     figure, axes = new_figure(columns=len(methods), rows=2, width=3.6, height=2.8)
     for column, method in enumerate(methods):
-        one = record.sel(method=method)
+        one = record.sel(optimiser=method)
         for index, colour in zip(range(one.sizes["mode"]), PALETTE, strict=False):
             name = f"s = {float(one['singular_value'][index]):g}"
             axes[0, column].plot(one["clock"], one["amplitude"].isel(mode=index), color=colour, label=name)

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.scipy.special import ndtr
 
 Weights = tuple[Any, ...]
@@ -54,17 +55,19 @@ def gd_step(weights: Weights, row: Any, p: Parameters) -> Weights:
 
 
 def _subset(row: Any, size: int) -> Any:
-    """Indices of distinct samples: the first of a Fisher-Yates shuffle, whose swaps are looked up, not stored."""
-    chosen: list[Any] = []
-    swaps: list[Any] = []
-    for k in range(len(row)):
-        draw = k + jnp.minimum((ndtr(row[k]) * (size - k)).astype(jnp.int32), size - k - 1)
-        place = draw
-        for earlier in reversed(range(k)):
-            place = jnp.where(place == swaps[earlier], earlier, place)
-        swaps.append(draw)
-        chosen.append(place)
-    return jnp.stack(chosen)
+    """Indices of distinct samples: the first of a Fisher-Yates shuffle, whose swaps are looked up, not stored.
+
+    Draw k swaps places k and draws[k]; what place p held before is found by undoing the earlier swaps, latest first.
+    """
+    order = np.arange(len(row))
+    left = size - order
+    draws = order + jnp.minimum((ndtr(row) * left).astype(jnp.int32), left - 1)
+
+    def undo(back: Any, place: Any) -> Any:
+        swap = len(row) - 1 - back
+        return jnp.where((order > swap) & (place == draws[swap]), swap, place)
+
+    return lax.fori_loop(0, len(row), undo, draws)
 
 
 def sgd_step(weights: Weights, row: Any, p: Parameters) -> Weights:
