@@ -1,8 +1,8 @@
 """Time one step of anisotropic Langevin dynamics beside its alternatives, in one run on one machine.
 
-Depth 4, width 12, float64, no label noise. The full-covariance method builds Σ (576 × 576) and its root at every step;
-the torch loop takes the same factored step with batched matrix products. Best of several runs; compilation is timed apart.
-Compare numbers only within one run.
+Depth 4, width 12, float64, no label noise. The full-covariance method builds Σ (576 × 576) and its root at every
+step; the torch loop takes the same factored step with batched matrix products. Best of several runs; compilation is
+timed apart. Compare numbers only within one run.
 """
 
 import os

@@ -128,6 +128,27 @@ def plot_trajectories(run: xr.Dataset, axes: Axes, *, trial: int = 0) -> Axes:
     return axes
 
 
+def plot_modes(run: xr.Dataset, axes: Axes, *, name: str = "amplitude") -> Axes:
+    """Draw one variable of every mode over time: mean over trials, shaded from the least to the greatest.
+
+    >>> from dynascope import DeepLinear
+    >>> run = DeepLinear(depth=2, width=4).train("gd", 1.0, 2, save_points=3)
+    >>> plot_modes(run, new_figure()[1][0, 0]).get_ylabel()
+    'mode amplitude (output/input)'
+    """
+    if name not in run or set(run[name].dims) != {"trial", "time", "mode"}:
+        raise ValueError(f"the record must hold {name!r} over trial, time, mode for this picture; choose with .isel(…)")
+    for index in range(run.sizes["mode"]):
+        values, colour = run[name].isel(mode=index), PALETTE[index % len(PALETTE)]
+        label = f"s = {float(run['singular_value'][index]):g}"
+        axes.plot(run["time"], values.mean("trial"), color=colour, label=label)
+        axes.fill_between(run["time"], values.min("trial"), values.max("trial"), color=colour, alpha=0.2, linewidth=0)
+    axes.set_xlabel(axis_label(run["time"]))
+    axes.set_ylabel(axis_label(run[name]))
+    axes.legend(frameon=False, fontsize="small")
+    return axes
+
+
 def _cividis(values: Any) -> Any:
     from matplotlib import colormaps  # noqa: PLC0415 (only where colours are needed)
 
@@ -191,12 +212,18 @@ def _require(run: xr.Dataset, name: str, dims: Sequence[str], *, at_most: int) -
 
 
 def plot_run(run: xr.Dataset) -> Figure:
-    """Choose the picture that suits a record: a phase diagram over a two-dimensional grid, else curves.
+    """Choose the picture that suits a record: modes, a phase diagram over a two-dimensional grid, else load curves.
 
     >>> from dynascope import SpringBlock
     >>> len(plot_run(SpringBlock().simulate(duration=5.0, trials=2)).axes)
     2
     """
+    if "amplitude" in run and "diffusion" in run:
+        figure, axes = new_figure(columns=2)
+        first = run.isel({str(dim): 0 for dim in run["amplitude"].dims if dim not in ("trial", "time", "mode")})
+        for ax, name in zip(axes[0], ("amplitude", "diffusion"), strict=True):
+            plot_modes(first, ax, name=name)
+        return figure
     _require(run, "load", ("trial", "time", "layer"), at_most=2)
     varied = [str(dim) for dim in run["load"].dims if dim not in ("trial", "time", "layer")]
     if len(varied) == 2:

@@ -18,6 +18,7 @@ EXPERIMENTS = {
     "deep_linear/aligned_modes": "deep_linear.aligned_modes:EXPERIMENT",
     "deep_linear/gradient_flow": "deep_linear.gradient_flow:EXPERIMENT",
     "deep_linear/finite_population": "deep_linear.finite_population:EXPERIMENT",
+    "deep_linear/label_noise": "deep_linear.label_noise:EXPERIMENT",
     "deep_linear/diffusion_peaks": "deep_linear.diffusion_peaks:PEAKS",
     "deep_linear/saddles": "deep_linear.saddles:EXPERIMENT",
     "deep_linear/timescales": "deep_linear.timescales:EXPERIMENT",

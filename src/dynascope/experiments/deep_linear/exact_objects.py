@@ -115,15 +115,17 @@ def _measure(widths: tuple[int, ...], config: Config) -> dict[str, np.ndarray]:
     net, clean, weights = _case(widths, config.seed)
     slope, bend = _by_autodiff(net, weights)
     drawn = sample_gradients(net, weights, samples=config.samples, seed=config.seed)
-    noise = [g - g.mean(axis=0) for g in drawn]
-    first, second = mode_responses(net, weights, noise)
+    kicks = [g - g.mean(axis=0) for g in drawn]
+    for kick, downhill in zip(kicks, _unstack(-slope, weights), strict=True):
+        kick[0] = downhill  # in place of one sample: one compilation less
+    first, second = mode_responses(net, weights, kicks)
+    speed, first, second = first[0], first[1:], second[1:]
     covariance, error = covariance_with_error(stacked(drawn))
     factored, factored_error = covariance_with_error(stacked(net.sample_noise(weights, config.seed, config.samples)))
     sigma = net.noise_covariance(weights)
     quiet = sample_gradients(clean, weights, samples=config.samples, seed=config.seed + 1)
     random = np.random.default_rng(config.seed)
-    kicks = [random.standard_normal((config.samples // 4, *w.shape)) for w in weights]
-    spread, trace = mode_responses(net, weights, kicks)
+    spread, trace = mode_responses(net, weights, [random.standard_normal((config.samples, *w.shape)) for w in weights])
     measured: dict[str, Any] = {
         "gradient_gap": np.abs(stacked(net.gradient(weights)) - slope).max(),
         "hessian_gap": np.abs(net.mode_hessian(weights, 0) - bend).max(),
@@ -133,7 +135,7 @@ def _measure(widths: tuple[int, ...], config: Config) -> dict[str, np.ndarray]:
         "ito": second.mean(axis=0),
         "ito_error": second.std(axis=0) / np.sqrt(len(second)),
         "ito_expected": net.ito_drift(weights),
-        "speed": mode_responses(net, weights, [-g[None] for g in _unstack(slope, weights)])[0][0],
+        "speed": speed,
         "speed_expected": net.mode_sde(weights).gradient_drift,
         "trace": trace.mean(axis=0),
         "trace_error": trace.std(axis=0) / np.sqrt(len(trace)),
@@ -203,8 +205,8 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
             published=record["square_printed"].values,
             note="J_l = W_{<l}ᵀ ⊗ W_{>l}; the printed one fits only equal widths",
         ),
-        COVARIANCE.falls_below(record["covariance_score"].values, 4.5, 0.0, note=note),
-        FACTORS.falls_below(record["factors_score"].values, 4.5, 0.0, note=note),
+        COVARIANCE.falls_below(record["covariance_score"].values, 4.0, 0.0, note=note),
+        FACTORS.falls_below(record["factors_score"].values, 4.0, 0.0, note=note),
         sampled(DIFFUSION, "diffusion"),
         sampled(KERNEL, "clean_diffusion"),
         HESSIAN.equals(record["hessian_gap"].values, 0.0, 1e-11, note="largest distance from autodiff"),
