@@ -86,6 +86,7 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
     variance, error, form = map(np.concatenate, (variances, errors, expected))
     shift, shift_error = _read(record, "one_mode", "shift")
     wide, wide_error = _read(record, "width_12", "shift")
+    half = RATE * (DEPTH - 1) * NOISE**2 / 2  # u/2 at s = 1
     note = f"SGD over the window {window} from w = s; depth {DEPTH}, σ_q = {NOISE}"
     return (
         VARIANCE.equals(
@@ -93,7 +94,7 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
             note=f"{note}; one mode, then three modes of width 12, over (18). 0.06: next order of β",
         ),
         MEAN.corrects(
-            shift, -RATE * (DEPTH - 1) * NOISE**2 / 2, three_errors(shift_error) + 0.1 * RATE * NOISE**2 * (DEPTH - 1) / 2,
+            shift, -half, three_errors(shift_error) + 0.1 * half,
             published=RATE / 2 * (DEPTH - 1) * NOISE, standard_error=shift_error,
             note=f"{note}; mean − s of a network with one mode; it lies below s",
         ),

@@ -27,7 +27,7 @@ class Config:
     duration: float = 150.0
     trials: int = 16
     dt: float = 0.005
-    isotropic_noise: float = 0.1
+    isotropic_noise: float = 1.0
     save_points: int = 301
     seed: int = 2
 

@@ -168,7 +168,7 @@ class DeepLinear(LinearNetwork):
         Needs steps below 2/(L s_1^{2−2/L}), above which no minimum is stable; gradient noise may need smaller ones. A
         run that diverges raises `DivergenceError` with the step and, as `record`, what came before.
 
-        >>> run = DeepLinear(depth=2, width=4, label_noise=[0.0, 0.1]).train("langevin", 1.0, 3, save_points=5)
+        >>> run = DeepLinear(depth=2, width=4, label_noise=[0.1, 0.2]).train("langevin", 1.0, 3, save_points=5)
         >>> run["amplitude"].dims, run["balance"].shape
         (('grid_0', 'trial', 'time', 'mode'), (2, 3, 5, 1))
         """

@@ -301,7 +301,7 @@ class LinearNetwork(eqx.Module):
         >>> from dynascope import DeepLinear
         >>> net = DeepLinear(learning_rate=1.0, label_noise=0.3)
         >>> net.aligned_ito_drift([0.6, 0.3, 0.1]).round(3).tolist()
-        [1.056, 0.386, 0.098]
+        [1.056, 0.463, 0.15]
         >>> float(net.aligned_ito_drift([0.6, 0.3, 0.1], published=True)[0].round(2))
         5.04
         """
