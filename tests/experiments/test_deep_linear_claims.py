@@ -66,7 +66,7 @@ def test_a_wrong_curve_is_caught(monkeypatch):
 
 
 def test_wrong_figures_are_caught():
-    record = diffusion_peaks.run(diffusion_peaks.SCALES["smoke"])
+    record = diffusion_peaks.run(diffusion_peaks.PEAKS.scales["smoke"])
     check = diffusion_peaks.PEAKS.check
     assert not _failed(check(record))
     higher = record.assign(predicted_diffusion=4 * record["predicted_diffusion"])

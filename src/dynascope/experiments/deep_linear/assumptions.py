@@ -122,6 +122,7 @@ def plot(record: xr.Dataset) -> Any:
             label = {"balance": "r (33)", "imbalance": "numerator of r", "weight_norm": "norm of a layer"}[name]
             bottom.plot(chosen["clock"], chosen[name].mean("trial"), color=colour, linestyle=style, label=label)
         bottom.set_yscale("log")
+        bottom.set_ylim(bottom=1e-3)  # balanced weights start at rounding
         top.set_title(str(chosen["setting"].values), fontsize="medium")
         bottom.set_xlabel("time (steps × step size)")
     axes[0, 0].set_ylabel("cross-mode amplitude, one trial")

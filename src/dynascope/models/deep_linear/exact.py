@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 Weights = Sequence[Any]
 
@@ -216,10 +217,18 @@ def data_loss(weights: Weights, inputs: Any, labels: Any) -> Any:
 
 @partial(jax.jit, static_argnames="kernel")
 def observe_many(weights: Weights, task: Task, values: Any, *, temperature: Any, kernel: bool) -> Any:
-    """`observe` for weights with a leading trial axis."""
+    """`observe` for weights with a leading trial axis, one network after another: the same arithmetic for each."""
     one = partial(observe, task=task, values=values, temperature=temperature, kernel=kernel)
-    return jax.vmap(one)(weights)
+    return lax.map(one, weights)
 
 
-kernel_many = jax.jit(jax.vmap(tangent_kernel, in_axes=(0, None)))
-data_loss_many = jax.jit(jax.vmap(data_loss, in_axes=(0, None, None)))
+@jax.jit
+def kernel_many(weights: Weights, task: Task) -> Any:
+    """`tangent_kernel` for weights with a leading trial axis."""
+    return lax.map(lambda each: tangent_kernel(each, task), weights)
+
+
+@jax.jit
+def data_loss_many(weights: Weights, inputs: Any, labels: Any) -> Any:
+    """`data_loss` for weights with a leading trial axis."""
+    return lax.map(lambda each: data_loss(each, inputs, labels), weights)

@@ -31,7 +31,7 @@ _LABELS = {
     "time": ("time", "steps × step size"),
     "loss": ("loss E|y − Wx|²/2", "output²"),
     "train_loss": ("loss on the data set", "output²"),
-    "rank": ("numerical rank of the end-to-end map", "1"),
+    "rank": ("numerical rank", "modes"),
     "amplitude": ("mode amplitude", "output/input"),
     "cross_amplitude": ("cross-mode amplitude", "output/input"),
     "diffusion": ("diffusion along the mode", "amplitude²/time"),

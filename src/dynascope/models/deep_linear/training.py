@@ -22,7 +22,7 @@ from dynascope.models.noise import normals
 from dynascope.progress import progress_bar
 
 _NOISE_BATCH = 2**18  # normals drawn at once
-_CHUNK = 256  # trials of one chunk, at most
+_CHUNKS = (256, 16, 1)  # trials that run together: few sizes, few compilations
 STRIDE = 2**16  # normals set aside for a step of one trial: noise does not change with the batch size or label noise
 
 
@@ -148,10 +148,10 @@ def _first_failure(point: Point, weights: Weights, now: int, noise: _Noise, firs
 
 
 def _chunks(trials: int, largest: int) -> Iterator[range]:
-    """Split trials into powers of two: few shapes, few compilations."""
+    """Split trials into chunks of the fixed sizes, none above `largest`."""
     first = 0
     while first < trials:
-        size = 2 ** (min(largest, trials - first).bit_length() - 1)
+        size = next(size for size in _CHUNKS if size <= max(1, min(largest, trials - first)))
         yield range(first, first + size)
         first += size
 
@@ -162,7 +162,7 @@ def run_networks(
     """Observations of every grid point, stacked over trials, and the first divergence there if there was one."""
     trials = len(start[0])
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    chunks = list(_chunks(trials, min(_CHUNK, max(1, trials * len(points) // cores))))
+    chunks = list(_chunks(trials, trials * len(points) // cores))
     stride = max(point.stride for point in points)
     total, done, lock = sum(int(p.saves[-1]) for p in points) * len(chunks), 0, threading.Lock()
     with progress_bar("training networks", total, progress) as show, ThreadPoolExecutor(cores) as pool:
