@@ -4,8 +4,16 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope import SpringBlock, grid
-from dynascope.plots import new_figure, plot_load_curves, plot_phase_diagram, plot_run, plot_trajectories, save_figure
+from dynascope import DeepLinear, SpringBlock, grid
+from dynascope.plots import (
+    new_figure,
+    plot_load_curves,
+    plot_modes,
+    plot_phase_diagram,
+    plot_run,
+    plot_trajectories,
+    save_figure,
+)
 
 QUICK = {"duration": 1.0, "trials": 3, "save_points": 3}
 
@@ -65,6 +73,14 @@ def test_records_without_a_picture_are_refused(draw, message):
     run = SpringBlock(noise=[0.0, 0.01]).simulate(**QUICK)
     with pytest.raises(ValueError, match=message):
         draw(run, new_figure()[1][0, 0])
+
+
+def test_records_of_deep_linear_networks_are_drawn_mode_by_mode():
+    run = DeepLinear(2, 4, (1.0, 0.5), label_noise=[0.1, 0.2]).train("sgd", 0.1, 2, save_points=3)
+    figure = plot_run(run)
+    assert [len(ax.lines) for ax in figure.axes] == [2, 2]
+    with pytest.raises(ValueError, match="choose with"):
+        plot_modes(run, figure.axes[0])
 
 
 def test_pictures_are_png_or_svg(tmp_path):

@@ -50,7 +50,7 @@ def read_teacher(teacher: Any, widths: Sequence[int], seed: int) -> tuple[np.nda
     >>> left.shape, values.tolist(), right.shape
     ((4, 2), [2.0, 1.0], (3, 2))
     """
-    given = as_float("teacher", teacher)
+    given = np.atleast_1d(as_float("teacher", teacher))
     inputs, outputs, bottleneck = widths[0], widths[-1], min(widths)
     if given.ndim == 2:
         if given.shape != (outputs, inputs):
