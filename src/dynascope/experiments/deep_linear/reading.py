@@ -39,10 +39,11 @@ def peak_time(values: xr.DataArray) -> xr.DataArray:
 
 
 def over_trials(values: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over trials and its standard error, flattened.
+    """Mean over trials and its standard error, flattened; NaN where a trial has no value, so that no claim passes.
 
     >>> [each.tolist() for each in over_trials(xr.DataArray([[1.0], [3.0]], dims=("trial", "mode")))]
     [[2.0], [1.0]]
     """
     count = values.sizes["trial"]
-    return values.mean("trial").values.ravel(), (values.std("trial", ddof=1) / np.sqrt(count)).values.ravel()
+    mean, spread = values.mean("trial", skipna=False), values.std("trial", ddof=1, skipna=False)
+    return mean.values.ravel(), (spread / np.sqrt(count)).values.ravel()

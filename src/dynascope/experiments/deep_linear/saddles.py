@@ -23,7 +23,7 @@ class Config:
     depth: int = 6
     width: int = 12
     teacher: tuple[float, ...] = (1.0, 0.8, 0.6, 0.45, 0.3)
-    init_exponent: float = 1.8
+    init_exponent: float = 1.5
     duration: float = 150.0
     trials: int = 16
     dt: float = 0.005
