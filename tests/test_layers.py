@@ -22,7 +22,7 @@ ROWS = [
 ]
 HOMES = {
     "torch": ("networks", "monitor", "measure/elasticity.py"),
-    "matplotlib": ("plots.py", "experiments", "report.py"),
+    "matplotlib": ("plots", "experiments", "report.py"),
     "dask": ("sweep.py",),
     "distributed": ("sweep.py",),
     "pickle": (),

@@ -4,8 +4,16 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope import LocallyElastic, SpringBlock, grid
-from dynascope.plots import new_figure, plot_load_curves, plot_phase_diagram, plot_run, plot_trajectories, save_figure
+from dynascope import DeepLinear, LocallyElastic, SpringBlock, grid
+from dynascope.plots import (
+    new_figure,
+    plot_curves,
+    plot_load_curves,
+    plot_phase_diagram,
+    plot_run,
+    plot_trajectories,
+    save_figure,
+)
 
 QUICK = {"duration": 1.0, "trials": 3, "save_points": 3}
 
@@ -33,8 +41,8 @@ def test_every_shape_of_grid_has_a_picture(fields, tmp_path):
 @pytest.mark.parametrize("fields", [{}, {"noise": [0.1, 0.2]}, grid(noise=[0.1, 0.2])])
 def test_quantities_over_time_have_panels_and_curves(fields):
     figure = plot_run(LocallyElastic(**fields).simulate(samples=3, **QUICK))
-    assert len(figure.axes) == (6 if fields else 3)
-    assert figure.axes[-1].get_title().endswith("class 2")
+    assert len(figure.axes) == (6 if fields else 4)  # of one grid point also the samples
+    assert figure.axes[-1 if fields else 2].get_title().endswith("class 2")
     assert len(figure.axes[0].lines) == 3
     assert figure.axes[0].get_xlabel() == "time (iterations × step size)"
 
@@ -75,6 +83,14 @@ def test_records_without_a_picture_are_refused(draw, message):
     run = SpringBlock(noise=[0.0, 0.01]).simulate(**QUICK)
     with pytest.raises(ValueError, match=message):
         draw(run, new_figure()[1][0, 0])
+
+
+def test_records_of_deep_linear_networks_are_drawn_mode_by_mode():
+    run = DeepLinear(2, 4, (1.0, 0.5), label_noise=[0.1, 0.2]).train("sgd", 0.1, 2, save_points=3)
+    figure = plot_run(run)
+    assert [len(ax.lines) for ax in figure.axes] == [2, 2, 2, 2, 2]  # modes, at two noise levels each; losses
+    with pytest.raises(ValueError, match="choose with"):
+        plot_curves(run, figure.axes[0], name="amplitude")
 
 
 def test_pictures_are_png_or_svg(tmp_path):

@@ -10,6 +10,7 @@ from dynascope import LocallyElastic, SpringBlock
 
 def test_public_names():
     assert dynascope.__all__ == [
+        "DeepLinear",
         "LocallyElastic",
         "PowerLaw",
         "Sampled",

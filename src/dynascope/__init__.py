@@ -14,6 +14,7 @@ from dynascope.records import digest, load, save
 if TYPE_CHECKING:
     from dynascope.measure.collapse import etf_distance, simplex_etf
     from dynascope.measure.separation import separable, separating_direction
+    from dynascope.models.deep_linear.network import DeepLinear
     from dynascope.models.elastic.compare import learning_stages, relative_difference
     from dynascope.models.elastic.elasticity import estimate_elasticity
     from dynascope.models.elastic.estimate import estimate_strengths
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from dynascope.models.elastic.strengths import PowerLaw, Sampled
 
 __all__ = [
+    "DeepLinear",
     "LocallyElastic",
     "PowerLaw",
     "Sampled",
@@ -41,6 +43,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _ON_FIRST_USE = {
+    "DeepLinear": "models.deep_linear.network",
     "LocallyElastic": "models.elastic.model",
     "PowerLaw": "models.elastic.strengths",
     "Sampled": "models.elastic.strengths",

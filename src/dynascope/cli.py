@@ -18,12 +18,17 @@ from rich.table import Table
 
 from dynascope import __version__
 from dynascope.experiments.registry import find, names
+from dynascope.models.deep_linear import DeepLinear
 from dynascope.models.elastic import LocallyElastic
 from dynascope.models.parameters import ParameterValue, grid
 from dynascope.models.spring_block import SpringBlock
 from dynascope.records import attribute, check_writable, digest, load, save, to_json, write_text
 
-FAMILIES: dict[str, type[Any]] = {"spring-block": SpringBlock, "elastic": LocallyElastic}
+FAMILIES: dict[str, type[Any]] = {
+    "spring-block": SpringBlock,
+    "elastic": LocallyElastic,
+    "deep-linear": DeepLinear,
+}
 _COLOURS = {"reproduced": "green", "erratum": "yellow", "not reproduced": "bold red", "not run": "dim"}
 
 app = typer.Typer(
@@ -318,10 +323,15 @@ def _value(name: str, given: Any, parameter: inspect.Parameter) -> Any:
 def _flag(name: str, parameter: inspect.Parameter, text: str) -> inspect.Parameter:
     text_given = _takes_text(parameter)
     kind = (str | None) if text_given else parameter.annotation
-    default = str(parameter.default) if text_given and parameter.default is not None else parameter.default
+    default = _as_text(parameter.default) if text_given else parameter.default
     note = " One number, a,b,c or first:last:count." if parameter.annotation == ParameterValue else ""
     option = typer.Option(f"--{name.replace('_', '-')}", help=text + note)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+
+
+def _as_text(default: Any) -> str | None:
+    """A default as a user would type it."""
+    return default if default is None else ",".join(map(str, np.ravel(default).tolist()))
 
 
 def _help_texts(model: type[Any]) -> dict[str, str]:

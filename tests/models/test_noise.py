@@ -78,6 +78,17 @@ def test_float32_draws_do_not_depend_on_where_they_begin():
         np.testing.assert_array_equal(part, whole[first : first + 7])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_stride_keeps_noise_when_elements_and_first_trial_change(dtype):
+    with jax.enable_x64(True):
+        whole = np.asarray(noise.normals(5, 2, steps=4, elements=6, trials=9, stride=64, dtype=dtype))
+        part = np.asarray(noise.normals(5, 2, steps=4, elements=3, trials=4, first_trial=5, stride=64, dtype=dtype))
+        dense = np.asarray(noise.normals(5, 2, steps=4, elements=6, trials=9, stride=6, dtype=dtype))
+        default = np.asarray(noise.normals(5, 2, steps=4, elements=6, trials=9, dtype=dtype))
+    np.testing.assert_array_equal(part, whole[:, :3, :, 5:])
+    np.testing.assert_array_equal(dense, default)
+
+
 def test_seeds_give_different_noise():
     draws = [
         np.asarray(noise.normals(s, 0, steps=4, elements=2, trials=16, dtype="float32"))

@@ -14,6 +14,18 @@ SCALES = ("smoke", "laptop", "paper")
 
 # name -> where it is defined; looked up when asked for, so that listing imports nothing heavy
 EXPERIMENTS = {
+    "deep_linear/exact_objects": "deep_linear.exact_objects:EXPERIMENT",
+    "deep_linear/aligned_modes": "deep_linear.aligned_modes:EXPERIMENT",
+    "deep_linear/gradient_flow": "deep_linear.gradient_flow:EXPERIMENT",
+    "deep_linear/finite_population": "deep_linear.finite_population:EXPERIMENT",
+    "deep_linear/label_noise": "deep_linear.label_noise:EXPERIMENT",
+    "deep_linear/diffusion_peaks": "deep_linear.diffusion_peaks:PEAKS",
+    "deep_linear/saddles": "deep_linear.saddles:EXPERIMENT",
+    "deep_linear/timescales": "deep_linear.timescales:EXPERIMENT",
+    "deep_linear/assumptions": "deep_linear.assumptions:EXPERIMENT",
+    "deep_linear/scaling": "deep_linear.scaling:EXPERIMENT",
+    "deep_linear/hidden_width": "deep_linear.diffusion_peaks:WIDE",
+    "deep_linear/data_set": "deep_linear.diffusion_peaks:DATA_SET",
     "spring_block/equilibrium": "spring_block.equilibrium:EXPERIMENT",
     "spring_block/stationary_curvature": "spring_block.stationary_curvature:EXPERIMENT",
     "spring_block/relaxation": "spring_block.relaxation:EXPERIMENT",

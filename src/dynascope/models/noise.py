@@ -45,12 +45,12 @@ def threefry(key: Any, high: UInt32[Array, "..."], low: UInt32[Array, "..."]) ->
 
 
 @functools.partial(jax.jit, static_argnames=("rows", "elements", "trials"))
-def _words(key: Any, first_row: Any, *, rows: int, elements: int, trials: int) -> Any:
+def _words(key: Any, first_row: Any, first_trial: Any, stride: Any, *, rows: int, elements: int, trials: int) -> Any:
     """Two 32-bit words each, (row, element, 1, trial); compiled apart from their use, at full vector width."""
     row = (first_row + lax.iota(jnp.uint32, rows))[:, None, None, None]
     element = lax.iota(jnp.uint32, elements)[:, None, None]
-    trial = lax.iota(jnp.uint32, trials)
-    return threefry(key, row, element + np.uint32(elements) * trial)
+    trial = first_trial + lax.iota(jnp.uint32, trials)
+    return threefry(key, row, element + stride * trial)
 
 
 def _polynomial(coefficients: list[float], x: Any) -> Any:
@@ -154,6 +154,8 @@ def normals(
     steps: int,
     elements: int,
     trials: int,
+    first_trial: int = 0,
+    stride: int | None = None,
     dtype: Any = jnp.float64,
     bound: float | None = None,
 ) -> Float[Array, "{steps} {elements} 1 {trials}"]:
@@ -161,8 +163,9 @@ def normals(
 
     The axis of size 1 stands where a state has its grid: every grid point sees the same noise.
 
-    The value at (step, element, trial) depends on the seed, these three numbers, the number of elements per trial and
-    the precision, on nothing else.
+    The value at (step, element, trial) depends on the seed, these three numbers, the `stride` between trials (the
+    number of elements if not given) and the precision, on nothing else. A fixed stride keeps the noise of element 3
+    the same however many elements are drawn. stride · trials must stay below 2³².
     With `bound` the normals are conditioned on |ζ| ≤ bound. float64 needs JAX's x64 context.
 
     >>> some = normals(0, 10, steps=2, elements=3, trials=4, dtype=jnp.float32)
@@ -171,14 +174,15 @@ def normals(
     True
     """
     key, size, dtype = seed_key(seed), {"elements": elements, "trials": trials}, np.dtype(dtype)
+    place = np.uint32(first_trial), np.uint32(elements if stride is None else stride)
     noise: Array
     if dtype == jnp.float32:  # one pair of words serves two steps
         pairs = (first_step + steps + 1) // 2 - first_step // 2
-        noise = _cosine_and_sine(*_words(key, np.uint32(first_step // 2), rows=pairs, **size))
+        noise = _cosine_and_sine(*_words(key, np.uint32(first_step // 2), *place, rows=pairs, **size))
         if len(noise) != steps:
             noise = noise[first_step % 2 :][:steps]
     else:
-        noise = box_muller(*_words(key, np.uint32(first_step), rows=steps, **size), dtype=dtype)
+        noise = box_muller(*_words(key, np.uint32(first_step), *place, rows=steps, **size), dtype=dtype)
     if bound is not None:
         noise = truncate_normal(noise, np.asarray(bound, dtype))
     return noise

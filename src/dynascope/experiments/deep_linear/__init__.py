@@ -1,0 +1,1 @@
+"""Figures and equations of the paper on deep linear networks."""

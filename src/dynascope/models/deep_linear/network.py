@@ -1,0 +1,332 @@
+"""The deep linear network as users meet it: teacher and optimiser in, labelled results out."""
+
+import time
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Float
+
+from dynascope.models import stepping
+from dynascope.models.deep_linear import exact
+from dynascope.models.deep_linear.equations import STEPS, elements
+from dynascope.models.deep_linear.objects import LinearNetwork
+from dynascope.models.deep_linear.results import RESULT_NAMES, label_run
+from dynascope.models.deep_linear.teacher import (
+    balanced_weights,
+    draw_data,
+    gaussian_weights,
+    read_covariance,
+    read_teacher,
+    read_widths,
+    square_root,
+)
+from dynascope.models.deep_linear.training import DivergenceError, Point, run_networks
+from dynascope.models.noise import seed_key
+from dynascope.models.parameters import ParameterValue, broadcast, count, flag, one_of, refuse_unknown, require, scalar
+from dynascope.records import with_provenance
+
+CITE = "corlouer2026stochastic"
+
+_FIELDS = ("learning_rate", "batch_size", "label_noise")  # these may vary over a grid
+_DIVERGED = 1e6  # weights of the size of the teacher learn it: such ones are on their way to infinity
+_STARTS = ("gaussian", "balanced", "aligned")
+
+
+class DeepLinear(LinearNetwork):
+    """A deep linear network y = W_L ⋯ W_1 x that learns a linear teacher y = M x + q from whitened Gaussian inputs.
+
+    dθ = −∇ E|y − W x|²/2 dt + √(η Σ_b(θ)) dB (1), followed along the modes w_α = u_αᵀ W_L ⋯ W_1 v_α of M = U S Vᵀ.
+
+    depth: number L of layers.
+    width: of all layers, or depth + 1 of them: inputs, hidden layers, outputs.
+    teacher: singular values (random orthogonal bases), or a matrix (outputs, inputs).
+    learning_rate: η > 0; the step of gd and sgd, the noise level of the Langevin methods.
+    batch_size: samples b of a batch; gradient noise has the temperature η/b.
+    label_noise: standard deviation σ_q ≥ 0 of independent noise on every output.
+    label_noise_covariance: a full covariance (outputs, outputs), added to that of label_noise.
+    init_exponent: γ; initial weights have the variance min(d_l, d_{l−1})^(−γ).
+    initialisation: gaussian; balanced, the same end-to-end map with W_{l+1}ᵀ W_{l+1} = W_l W_lᵀ; or aligned, also
+        diagonal in the teacher's basis.
+    data_size: samples of a fixed data set; fresh samples at every step if not given.
+    network_seed: fixes teacher, initial weights of every trial and data set, whatever method and seed train them.
+
+    learning_rate, batch_size and label_noise may be arrays that broadcast, or DataArrays: a grid.
+    Time is gradient-flow time, steps × step size. Source: deep-linear 2–4, Appendices A–E, G, H.
+
+    >>> net = DeepLinear(depth=2, width=4, teacher=(1.0, 0.5), init_exponent=1.0)
+    >>> run = net.train("gd", duration=20.0, trials=1)
+    >>> bool(abs(run["amplitude"][0, -1] - run["singular_value"]).max() < 1e-3)
+    True
+    """
+
+    init_exponent: float = eqx.field(static=True)
+    initialisation: str = eqx.field(static=True)
+
+    def __init__(
+        self,
+        depth: int = 4,
+        width: Any = 12,
+        teacher: Any = (1.0, 0.7, 0.4),
+        learning_rate: ParameterValue = 0.005,
+        batch_size: ParameterValue = 1,
+        label_noise: ParameterValue = 0.0,
+        label_noise_covariance: Any = None,
+        init_exponent: float = 2.0,
+        initialisation: str = "gaussian",
+        data_size: int | None = None,
+        network_seed: int = 0,
+    ):
+        given = {"learning_rate": learning_rate, "batch_size": batch_size, "label_noise": label_noise}
+        aligned, self.grid = broadcast(given, core=dict.fromkeys(_FIELDS, ()), reserved=RESULT_NAMES)
+        require("learning_rate", aligned["learning_rate"], aligned["learning_rate"] > 0, "be above 0")
+        require("label_noise", aligned["label_noise"], aligned["label_noise"] >= 0, "be at least 0")
+        batches = aligned["batch_size"]
+        require("batch_size", batches, (batches >= 1) & (batches == np.rint(batches)), "be whole numbers from 1")
+        self.learning_rate, self.batch_size, self.label_noise = (aligned[name] for name in _FIELDS)
+        seed_key(network_seed)
+        self.network_seed = int(network_seed)
+        self.widths = read_widths(width, count("depth", depth))
+        self.left, self.singular_values, self.right = read_teacher(teacher, self.widths, self.network_seed)
+        outputs = self.widths[-1]
+        covariance = np.zeros((outputs, outputs)) if label_noise_covariance is None else label_noise_covariance
+        self.label_covariance = read_covariance(covariance, outputs)
+        self.init_exponent = scalar("init_exponent", init_exponent)
+        self.initialisation = one_of("initialisation", initialisation, _STARTS)
+        self.data_size = None if data_size is None else count("data_size", data_size, at_least=2)
+        if self.data_size is not None:
+            require("batch_size", batches, batches <= self.data_size, f"be at most data_size = {data_size}")
+
+    def initial_weights(self, trials: int = 1) -> list[Float[np.ndarray, "trial out in"]]:
+        """The weights from which every method and seed begins, one array (trial, d_l, d_{l−1}) for each layer.
+
+        An aligned start has the amplitude that is typical for Gaussian weights in every mode,
+        Π_l min(d_l, d_{l−1})^(−γ/2) times the square root of every hidden width. Source: deep-linear H.2.
+
+        >>> [w.shape for w in DeepLinear(depth=2, width=[3, 5, 4]).initial_weights(2)]
+        [(2, 5, 3), (2, 4, 5)]
+        """
+        trials = count("trials", trials)
+        if self.initialisation == "aligned":
+            narrow = np.minimum(self.widths[1:], self.widths[:-1]).astype(float)
+            size = np.prod(narrow ** (-self.init_exponent / 2)) * np.prod(np.sqrt(self.widths[1:-1]))
+            weights = self.aligned_weights(np.full(self.singular_values.size, size))
+            return [np.repeat(w[None], trials, axis=0) for w in weights]
+        drawn = [gaussian_weights(self.widths, self.init_exponent, self.network_seed, k) for k in range(trials)]
+        if self.initialisation == "balanced":
+            drawn = [balanced_weights(weights, self.network_seed) for weights in drawn]
+        return [np.stack(layer) for layer in zip(*drawn, strict=True)]
+
+    def train(
+        self,
+        method: str = "sgd",
+        duration: float = 30.0,
+        trials: int = 32,
+        *,
+        dt: float | None = None,
+        seed: int = 0,
+        save_points: Any = 300,
+        reduction: str = "sum",
+        isotropic_noise: float = 1.0,
+        rank_threshold: float = 0.1,
+        tangent_kernel: bool = False,
+        keep_weights: bool = False,
+        start: Any = None,
+        precision: str = "float64",
+        progress: bool | None = None,
+        **unknown: Any,
+    ) -> xr.Dataset:
+        """Train every point of the grid and return losses, modes, diffusion, balance and rank over time.
+
+        method: gd, gradient descent; sgd, on batches; langevin (1), with SGD's exact state-dependent noise; or
+            isotropic, with the same noise in all weights.
+        duration: gradient-flow time to train, rounded up to whole steps.
+        trials: independent networks at every grid point.
+        dt: step of the Langevin methods, a fifth of the least learning rate if not given; gd and sgd step by
+            learning_rate.
+        seed: integer that fixes batches and noise; initial weights are fixed by network_seed.
+        save_points: how many evenly spaced times to save, or the times themselves.
+        reduction: sum, half the squared error as in theory; or mean, torch's MSELoss, whose gradient is 2/outputs times
+            that; drifts and diffusion are recorded for the chosen one.
+        isotropic_noise: σ of the isotropic method, whose noise has the variance σ² η/b per weight and time.
+        rank_threshold: share of the teacher's largest singular value above which a singular value of W counts as rank.
+        tangent_kernel: whether to record the tangent kernel of every layer between modes.
+        keep_weights: whether to record the weights.
+        start: initial weights, one array (d_l, d_{l−1}) or (trial, d_l, d_{l−1}) for each layer.
+        precision: float64 or float32.
+        progress: whether to draw a bar; by default on a terminal, after two seconds.
+
+        Returns over (…grid, trial, time): loss (and train_loss on a data set), rank; over modes amplitude, diffusion
+        (Proposition 3.3), predicted_diffusion (7), gradient_drift, ito_drift; between modes cross_amplitude,
+        cross_diffusion; balance (33) and imbalance, its numerator, over layers; weight_norm over matrices. Where
+        learning rates differ, each is saved at its steps nearest to the common times. Trial i begins at the same
+        weights whatever trains it, sees the same noise at every grid point, and does not depend on other trials.
+        Needs steps below 2/(L s_1^{2−2/L}), above which no minimum is stable; gradient noise may need smaller ones. A
+        run that diverges raises `DivergenceError` with the step and, as `record`, what came before.
+
+        >>> run = DeepLinear(depth=2, width=4, label_noise=[0.1, 0.2]).train("langevin", 1.0, 3, save_points=5)
+        >>> run["amplitude"].dims, run["balance"].shape
+        (('grid_0', 'trial', 'time', 'mode'), (2, 3, 5, 1))
+        """
+        begun = time.perf_counter()
+        refuse_unknown(unknown, self.train)
+        options: dict[str, Any] = {
+            "method": one_of("method", method, list(STEPS)),
+            "duration": scalar("duration", duration, above=0.0),
+            "trials": count("trials", trials),
+            "dt": self._step(method, dt),
+            "reduction": one_of("reduction", reduction, ["sum", "mean"]),
+            "isotropic_noise": scalar("isotropic_noise", isotropic_noise, at_least=0.0),
+            "rank_threshold": scalar("rank_threshold", rank_threshold, above=0.0),
+            "tangent_kernel": flag("tangent_kernel", tangent_kernel),
+            "keep_weights": flag("keep_weights", keep_weights),
+            "precision": one_of("precision", precision, ["float64", "float32"]),
+        }
+        seed_key(seed)
+        self._check_stability(options)
+        coarse = options["dt"] or float(self.learning_rate.max())
+        times = stepping.save_steps(options["duration"], coarse, save_points) * coarse
+        points = [self._point(index, options, times) for index in range(self.grid.size)]
+        most = 2**32 // max(point.stride for point in points)
+        if options["trials"] >= most:
+            raise ValueError(f"trials must stay below {most} here, got {trials}")
+        weights = [w.astype(precision) for w in self._start(start, options["trials"])]
+        finished = run_networks(points, weights, seed=seed, progress=progress)
+        saved = min(len(seen) for seen, _ in finished)
+        if saved == 0:
+            raise self._divergence(finished, None)
+        run = label_run(
+            [seen[:saved] for seen, _ in finished], times[:saved], grid=self.grid, values=self.singular_values
+        )
+        record = with_provenance(
+            run,
+            "DeepLinear",
+            self._facts(),
+            options=options | ({} if start is None else {"start": [w.tolist() for w in weights]}),
+            seed=int(seed),
+            precision=precision,
+            wall_time=time.perf_counter() - begun,
+        )
+        if any(failure is not None for _, failure in finished):
+            raise self._divergence(finished, record)
+        return record
+
+    simulate = train  # the name that every model family has
+
+    def _facts(self) -> dict[str, Any]:
+        plain = {name: getattr(self, name).squeeze() for name in _FIELDS}
+        names = ("widths", "singular_values", "label_covariance", "init_exponent", "initialisation", "data_size")
+        return plain | {name: getattr(self, name) for name in (*names, "network_seed")}
+
+    def _step(self, method: str, dt: float | None) -> float | None:
+        if method in ("gd", "sgd"):
+            if dt is not None:
+                raise ValueError(f"dt must not be given for {method}, which steps by learning_rate; got {dt!r}")
+            return None
+        return float(self.learning_rate.min()) / 5 if dt is None else scalar("dt", dt, above=0.0)
+
+    def _loss_scale(self, reduction: str) -> float:
+        return 1.0 if reduction == "sum" else 2 / self.widths[-1]
+
+    def _check_stability(self, options: dict[str, Any]) -> None:
+        """The flattest minimum has the curvature L s^{2−2/L}: a longer step leaves every minimum."""
+        curvature = self.depth * self.singular_values.max() ** (2 - 2 / self.depth)
+        limit = 2 / (curvature * self._loss_scale(options["reduction"]))
+        name = "learning_rate" if options["dt"] is None else "dt"
+        steps = self.learning_rate if options["dt"] is None else np.array(options["dt"])
+        rule = (
+            f"be below 2/(depth·s^(2−2/depth)) = {limit:.4g}, s the largest singular value: no minimum is stable above"
+        )
+        require(name, steps, steps < limit, rule)
+
+    def _start(self, start: Any, trials: int) -> list[np.ndarray]:
+        if start is None:
+            return self.initial_weights(trials)
+        layers, lead = self._weights(start, "start")
+        if lead not in ((), (1,), (trials,)):
+            raise ValueError(f"start must hold one matrix or {trials} (trials) for each layer, got leading axes {lead}")
+        return [np.repeat(w, trials, axis=0) if len(w) == 1 else w for w in layers]
+
+    def _point(self, index: int, options: dict[str, Any], times: np.ndarray) -> Point:
+        """What the steps of one grid point need."""
+        at = {name: float(np.broadcast_to(getattr(self, name), self.grid.shape).ravel()[index]) for name in _FIELDS}
+        temperature = float(np.broadcast_to(self.temperature(), self.grid.shape).ravel()[index])
+        covariance, dtype = self._label_covariances()[index], np.dtype(options["precision"])
+        step, scale = options["dt"] or at["learning_rate"], self._loss_scale(options["reduction"])
+        p: dict[str, Any] = {
+            "teacher": self.teacher,
+            "dt": step,
+            "loss_scale": scale,
+            "temperature": temperature,
+            "isotropic_noise": options["isotropic_noise"],
+        }
+        if np.any(covariance):
+            p["label_root"] = square_root(covariance)
+        if self.data_size is not None:
+            p |= self._data(square_root(covariance))
+        p = {name: np.asarray(value, dtype) for name, value in p.items()}
+        task = exact.Task(*(np.asarray(each, dtype) for each in self._task(covariance)))
+        observe = partial(_observe, task=task, values=self.singular_values.astype(dtype), p=p, options=options)
+        saves = np.rint(times / step).astype(np.int64)
+        parameters = sum(a * b for a, b in pairwise(self.widths))
+        needed = elements(options["method"], p, batch_size=int(at["batch_size"]), weights=parameters)
+        limit = _DIVERGED * max(1.0, float(self.singular_values.max()))
+        return Point(options["method"], p, saves, needed, limit, observe)
+
+    def _data(self, label_root: np.ndarray) -> dict[str, np.ndarray]:
+        """The data set and its second moments."""
+        inputs, noise = draw_data(self.data_size or 0, self.widths, self.network_seed)
+        errors = noise @ label_root
+        return {
+            "inputs": inputs,
+            "labels": inputs @ self.teacher.T + errors,
+            "input_covariance": inputs.T @ inputs / len(inputs),
+            "label_input": errors.T @ inputs / len(inputs),
+        }
+
+    def _divergence(self, finished: Any, record: xr.Dataset | None) -> DivergenceError:
+        """The earliest failure, with the parameters of its grid point."""
+        failures = [(failure, index) for index, (_, failure) in enumerate(finished) if failure is not None]
+        first, index = min(failures, key=lambda each: each[0].time)
+        at = ", ".join(
+            f"{name}={np.broadcast_to(getattr(self, name), self.grid.shape).ravel()[index]:g}" for name in _FIELDS
+        )
+        return DivergenceError(
+            f"the weights diverged at {first} with {at}; use a smaller learning_rate or dt, or larger "
+            "batches. The error's `record` holds what came before",
+            step=first.step,
+            time=first.time,
+            trial=first.trial,
+            record=record,
+        )
+
+
+def _observe(
+    weights: Any, *, task: exact.Task, values: Any, p: dict[str, Any], options: dict[str, Any]
+) -> dict[str, Any]:
+    """What is recorded of a chunk of networks."""
+    scale = p["loss_scale"]
+    seen: dict[str, Any] = exact.observe_many(
+        weights,
+        task,
+        values,
+        temperature=p["temperature"] * scale**2,
+        kernel=options["tangent_kernel"],
+    )
+    # by NumPy: LAPACK calls inside two programs that run side by side can wait for each other forever
+    singular = np.linalg.svd(np.asarray(seen.pop("end_to_end")), compute_uv=False)
+    seen["rank"] = np.sum(singular > options["rank_threshold"] * values.max(), axis=-1)
+    seen["gradient_drift"] = scale * seen["gradient_drift"]
+    if options["method"] == "isotropic":
+        kernel = exact.kernel_many(weights, task).sum(1)
+        spread = jnp.diagonal(kernel, axis1=-2, axis2=-1)
+        seen["isotropic_diffusion"] = p["temperature"] * p["isotropic_noise"] ** 2 * spread
+    if "inputs" in p:
+        seen["train_loss"] = exact.data_loss_many(weights, p["inputs"], p["labels"])
+    if options["keep_weights"]:
+        seen |= {f"weight_{layer + 1}": w for layer, w in enumerate(weights)}
+    return seen
