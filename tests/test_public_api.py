@@ -10,6 +10,7 @@ from dynascope import SpringBlock
 
 def test_public_names():
     assert dynascope.__all__ == [
+        "ModeEquation",
         "PowerLaw",
         "Sampled",
         "SpringBlock",

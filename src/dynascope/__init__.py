@@ -14,10 +14,12 @@ from dynascope.records import digest, load, save
 if TYPE_CHECKING:
     from dynascope.measure.collapse import etf_distance, simplex_etf
     from dynascope.measure.separation import separable, separating_direction
+    from dynascope.models.deep_linear.mode import ModeEquation
     from dynascope.models.elastic.estimate import estimate_strengths, relative_difference
     from dynascope.models.elastic.strengths import PowerLaw, Sampled
 
 __all__ = [
+    "ModeEquation",
     "PowerLaw",
     "Sampled",
     "SpringBlock",
@@ -35,6 +37,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _ON_FIRST_USE = {
+    "ModeEquation": "models.deep_linear.mode",
     "PowerLaw": "models.elastic.strengths",
     "Sampled": "models.elastic.strengths",
     "estimate_strengths": "models.elastic.estimate",
