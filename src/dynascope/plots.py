@@ -190,6 +190,32 @@ def _require(run: xr.Dataset, name: str, dims: Sequence[str], *, at_most: int) -
         )
 
 
+def plot_mode(run: xr.Dataset, axes: Axes, *, variable: str = "amplitude") -> Axes:
+    """Draw one variable of a mode over time: the median over trials and the range of the middle 80 %.
+
+    There is one curve for each value of a grid dimension.
+
+    >>> from dynascope import ModeEquation
+    >>> run = ModeEquation(label_noise=[0.0, 0.3]).simulate(duration=10.0, trials=8)
+    >>> plot_mode(run, new_figure()[1][0, 0], variable="diffusion").get_ylabel()
+    'diffusion D of the mode (amplitude²/time)'
+    """
+    _require(run, variable, ("trial", "time"), at_most=1)
+    varied = [str(dim) for dim in run[variable].dims if dim not in ("trial", "time")]
+    for index in range(run.sizes[varied[0]] if varied else 1):
+        chosen = run.isel({varied[0]: index}) if varied else run
+        names = [str(n) for n, values in run.coords.items() if varied and values.dims == (varied[0],)]
+        label = ", ".join(f"{name.replace('_', ' ')} {_short(chosen[name].item())}" for name in names)
+        low, middle, high = chosen[variable].quantile([0.1, 0.5, 0.9], "trial").values
+        colour = PALETTE[index % len(PALETTE)]
+        axes.fill_between(run["time"], low, high, color=colour, alpha=0.25, linewidth=0)
+        axes.plot(run["time"], middle, color=colour, label=label or "median")
+    axes.set_xlabel(axis_label(run["time"]))
+    axes.set_ylabel(axis_label(run[variable]))
+    axes.legend(frameon=False, fontsize="small")
+    return axes
+
+
 def plot_run(run: xr.Dataset) -> Figure:
     """Choose the picture that suits a record: a phase diagram over a two-dimensional grid, else curves.
 
@@ -197,6 +223,11 @@ def plot_run(run: xr.Dataset) -> Figure:
     >>> len(plot_run(SpringBlock().simulate(duration=5.0, trials=2)).axes)
     2
     """
+    if str(run.attrs.get("model", "")) == '"ModeEquation"':
+        figure, axes = new_figure(columns=2)
+        for ax, variable in zip(axes[0], ("amplitude", "diffusion"), strict=True):
+            plot_mode(run, ax, variable=variable)
+        return figure
     _require(run, "load", ("trial", "time", "layer"), at_most=2)
     varied = [str(dim) for dim in run["load"].dims if dim not in ("trial", "time", "layer")]
     if len(varied) == 2:

@@ -24,6 +24,11 @@ EXPERIMENTS = {
     "spring_block/left_friction": "spring_block.left_friction:EXPERIMENT",
     "spring_block/inertial_phase_diagram": "spring_block.phase_diagrams:INERTIAL",
     "spring_block/langevin_phase_diagram": "spring_block.phase_diagrams:LANGEVIN",
+    "deep_linear/mode_coefficients": "deep_linear.mode_coefficients:EXPERIMENT",
+    "deep_linear/mode_peak": "deep_linear.mode_peak:EXPERIMENT",
+    "deep_linear/mode_density": "deep_linear.mode_density:EXPERIMENT",
+    "deep_linear/mode_stationary": "deep_linear.mode_stationary:EXPERIMENT",
+    "deep_linear/mode_end_of_training": "deep_linear.mode_end_of_training:EXPERIMENT",
 }
 
 

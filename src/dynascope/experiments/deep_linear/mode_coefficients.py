@@ -13,7 +13,7 @@ from dynascope.experiments.registry import Experiment
 from dynascope.models.deep_linear.mode import ModeEquation
 from dynascope.records import with_provenance
 
-# depth, amplitude, singular value, label noise; the last ones stand at w = s, where (17) is read off
+COLUMNS = ("depth", "amplitude", "singular_value", "label_noise")  # the last cases stand at w = s, for (17)
 CASES = (
     (2, 0.3, 1.0, 0.0),
     (2, 0.6, 1.0, 0.4),
@@ -53,16 +53,23 @@ def run(config: Config) -> xr.Dataset:
         )
         for name, value in sampled.items():
             found[name].append(value)
-    columns = zip(("depth", "amplitude", "singular_value", "label_noise"), zip(*CASES, *LEARNED, strict=True), strict=True)
+    columns = dict(zip(COLUMNS, zip(*CASES, *LEARNED, strict=True), strict=True))
     record = xr.Dataset(
         {name: ("case", [value for value, _ in values]) for name, values in found.items()}
         | {f"{name}_error": ("case", [error for _, error in values]) for name, values in found.items()},
-        coords={"case": np.arange(len(CASES + LEARNED))} | {name: ("case", list(values)) for name, values in columns},
+        coords={"case": np.arange(len(CASES + LEARNED))}
+        | {name: ("case", list(values)) for name, values in columns.items()},
     )
     parameters = {"temperature": TEMPERATURE}
     wall_time = time.perf_counter() - begun
     return with_provenance(
-        record, "ModeEquation", parameters, options=vars(config), seed=config.seed, precision="float64", wall_time=wall_time
+        record,
+        "ModeEquation",
+        parameters,
+        options=vars(config),
+        seed=config.seed,
+        precision="float64",
+        wall_time=wall_time,
     )
 
 
@@ -84,7 +91,8 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
     rate = np.array([depth * s ** (2 - 2 / depth) for depth, _, s, _ in LEARNED])
     shift, shift_error = (TEMPERATURE * values[len(CASES) :] / rate for values in (ito, error))
     s = np.array([case[2] for case in LEARNED])
-    exact, printed = (np.array([float(m.stationary_moments(f).drift_zero) for m in learned]) for f in ("exact", "published"))
+    exact = np.array([float(mode.stationary_moments().drift_zero) for mode in learned])
+    printed = np.array([float(mode.stationary_moments("published").drift_zero) for mode in learned])
     tilt = 10 * (exact - s) ** 2  # what is left out by the first order in the temperature
     arguments: dict[str, Any] = {"tolerance": three_errors(error), "standard_error": error, "note": CORRECTED}
     derived = _predicted("ito_drift")
@@ -107,8 +115,12 @@ def plot(record: xr.Dataset) -> Any:
     from dynascope.plots import PALETTE, new_figure  # noqa: PLC0415 (computing never imports plotting)
 
     figure, axes = new_figure(columns=2)
-    shown = {"diffusion": {"(7)": {}}, "ito_drift": {"derived": {}, "(14) as printed": {"ito": "published"}}}
-    names = {"diffusion": "diffusion D/β", "ito_drift": "Itô drift/β"}
+    shown: dict[str, dict[str, Any]] = {
+        "diffusion": {"(7)": {}},
+        "ito_drift": {"derived": {}, "(14) as printed": {"ito": "published"}},
+    }
+    names = {"diffusion": "D/β", "ito_drift": "Itô drift/β"}
+    units = {"diffusion": "amplitude²/time", "ito_drift": "amplitude/time"}
     for ax, (name, forms) in zip(axes[0], shown.items(), strict=True):
         for colour, (label, options) in zip(PALETTE, forms.items(), strict=False):
             ax.errorbar(
@@ -119,8 +131,8 @@ def plot(record: xr.Dataset) -> Any:
         ax.plot(ends, ends, color="black", linewidth=1, label="agreement")
         ax.set_xscale("log")
         ax.set_yscale("log")
-        ax.set_xlabel(f"{names[name]} by formula (amplitude/time)")
-        ax.set_ylabel(f"{names[name]} from sampled gradients")
+        ax.set_xlabel(f"{names[name]} by formula ({units[name]})")
+        ax.set_ylabel(f"{names[name]} from sampled gradients ({units[name]})")
         ax.legend(frameon=False, fontsize="small")
     return figure
 

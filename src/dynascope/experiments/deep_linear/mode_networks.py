@@ -3,10 +3,10 @@
 Nothing here knows the mode equation: gradients come from automatic differentiation of the loss of single samples.
 """
 
+from itertools import pairwise
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 WIDTHS = (4, 6, 5, 7, 6, 5, 3)  # input, hidden layers, and the output last
@@ -25,7 +25,7 @@ def one_mode_network(depth: int, amplitude: float, seed: int) -> tuple[list[Any]
     directions = [random.standard_normal(width) for width in (*WIDTHS[:depth], WIDTHS[-1])]
     directions = [direction / np.linalg.norm(direction) for direction in directions]
     weight = amplitude ** (1 / depth)
-    layers = [weight * np.outer(after, before) for before, after in zip(directions, directions[1:], strict=False)]
+    layers = [weight * np.outer(after, before) for before, after in pairwise(directions)]
     return layers, directions[-1], directions[0]
 
 
@@ -63,7 +63,11 @@ def _along_noise(
 
     def one(x: Any, error: Any) -> tuple[Any, Any]:
         kick = [m - g for m, g in zip(mean, jax.grad(loss)(layers, x, error), strict=True)]
-        first, second = jax.jvp(lambda given: jax.jvp(lambda g: _mode(g, u, v), (given,), (kick,))[1], (layers,), (kick,))
+
+        def slope(given: list[Any]) -> Any:
+            return jax.jvp(lambda at: _mode(at, u, v), (given,), (kick,))[1]
+
+        first, second = jax.jvp(slope, (layers,), (kick,))
         return first**2, second / 2
 
     squares, bends = jax.vmap(one)(inputs, label_errors)

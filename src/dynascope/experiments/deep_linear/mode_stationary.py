@@ -16,7 +16,12 @@ from dynascope.models.parameters import grid
 from dynascope.records import attribute, with_provenance
 
 DEPTHS, RATE, LABEL = (2, 3, 4), 0.005, float(np.sqrt(0.1))  # learning rate at batch size 1, label noise as in figure 5
-BROAD = {"depth": 4, "singular_value": 0.7, "temperature": 0.03, "label_noise": 0.6}  # a law that is visibly skewed
+BROAD: dict[str, Any] = {
+    "depth": 4,
+    "singular_value": 0.7,
+    "temperature": 0.03,
+    "label_noise": 0.6,
+}  # a law that is visibly skewed
 SETTLE, EVERY = 5.0, 0.5  # time before the window, and between samples of it
 BINS = 16
 COLLAPSE = (0.5, 1.5)  # temperatures at depth 2, in units of the one from which on noise unlearns a mode
@@ -81,20 +86,30 @@ def run(config: Config) -> xr.Dataset:
     counts = np.stack([np.histogram(trial, edges)[0] for trial in broad.values]) / broad.sizes["time"]
     limit = float(ModeEquation(depth=2, label_noise=LABEL).collapse_temperature())
     faint = ModeEquation(depth=2, label_noise=LABEL, **grid(temperature=[factor * limit for factor in COLLAPSE]))
-    grown = np.log(faint.simulate(2.0, config.dt, config.trials, seed=config.seed, start=FAINT)["amplitude"][..., -1] / FAINT)
+    late = faint.simulate(2.0, config.dt, config.trials, seed=config.seed, start=FAINT)["amplitude"].isel(time=-1)
     record = xr.Dataset(
         {name: ("depth", values) for name, values in moments.items()}
         | {
             "share": (("trial", "bin"), counts),
             "broad_mean": ("trial", broad.mean("time").values),
-            "growth": grown.drop_vars("time") / 2.0,
+            "growth": (("temperature", "trial"), np.log(late.values / FAINT) / 2.0),
         },
-        coords={"depth": list(DEPTHS), "bin": (edges[1:] + edges[:-1]) / 2},
+        coords={
+            "depth": list(DEPTHS),
+            "bin": (edges[1:] + edges[:-1]) / 2,
+            "temperature": late["temperature"].values,
+        },
     )
     parameters = {"singular_value": 1.0, "temperature": RATE, "label_noise": LABEL, "broad": BROAD}
     wall_time = time.perf_counter() - begun
     return with_provenance(
-        record, "ModeEquation", parameters, options=vars(config), seed=config.seed, precision="float64", wall_time=wall_time
+        record,
+        "ModeEquation",
+        parameters,
+        options=vars(config),
+        seed=config.seed,
+        precision="float64",
+        wall_time=wall_time,
     )
 
 
@@ -166,7 +181,9 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
             found["sgd_variance"], variance, three_errors(found["sgd_variance_error"]) + step * variance,
             note="steps of length η add about κ η/2",
         ),
-        DENSITY.equals(share, _expected_shares(), three_errors(error) + (BROAD["depth"] * dt) ** 2 * share, note=str(BROAD)),
+        DENSITY.equals(
+            share, _expected_shares(), three_errors(error) + (BROAD["depth"] * dt) ** 2 * share, note=str(BROAD)
+        ),
         TOP.corrects(
             top, float(broad.mode), three_errors(top_error) + 0.05 * float(broad.mean - broad.mode),
             published=float(broad_printed.mode), standard_error=top_error, note=f"{BELOW}; 5 %: the polynomial's bias",
@@ -195,7 +212,7 @@ def plot(record: xr.Dataset) -> Any:
         ax.axvline(float(place), color=colour, linestyle="--", linewidth=1, label=label)
     ax.set_xlabel("mode amplitude w")
     ax.set_ylabel("probability density (1/amplitude)")
-    ax.set_title(f"depth {BROAD['depth']}, s {BROAD['singular_value']}, β {BROAD['temperature']}, σ_q {BROAD['label_noise']}")
+    ax.set_title(", ".join(f"{name.replace('_', ' ')} {value}" for name, value in BROAD.items()), fontsize="x-small")
     for colour, prefix, label in ((PALETTE[0], "", "mode equation"), (PALETTE[1], "sgd_", "SGD on a chain")):
         other.errorbar(
             record["depth"], record[f"{prefix}mean"] - 1, 3 * record[f"{prefix}mean_error"],

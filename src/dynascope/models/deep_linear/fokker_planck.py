@@ -1,10 +1,10 @@
 """The Fokker–Planck equation (5.1) of one mode, conserved and non-negative to rounding.
 
 Finite volumes around the points of a grid, with fluxes that are central where they can be and upwind where they must,
-make a Markov chain: rates to the neighbours that are never negative, columns that sum to 0. Its transition matrix over a time step is found by Taylor
-series and repeated squaring of matrices without a negative entry, so nothing can become negative, and columns are kept
-at sum 1. Time is exact. The error is that of the grid: of second order in its spacing h where that is below D/|μ|;
-where it is above, the law spreads as if D were |μ| h.
+make a Markov chain: rates to the neighbours that are never negative, columns that sum to 0. Its transition matrix
+over a time step is found by Taylor series and repeated squaring of matrices without a negative entry, so nothing can become
+negative, and columns are kept at sum 1. Time is exact. The error is that of the grid: of second order in its spacing h
+where that is below D/|μ|; where it is above, the law spreads as if D were |μ| h.
 """
 
 import math
@@ -48,7 +48,7 @@ def spread_points(
     even = 1 / (high - low)
     wanted = need((fine[1:] + fine[:-1]) / 2) * np.diff(fine)
     rank = np.concatenate([[0.0], np.cumsum(wanted / wanted.sum() + even * np.diff(fine))]) / 2
-    return np.interp(np.linspace(0, 1, count), rank / rank[-1], fine)
+    return np.asarray(np.interp(np.linspace(0, 1, count), rank / rank[-1], fine))
 
 
 def rates(
