@@ -149,7 +149,7 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
             share, expected, three_errors(error) + 2 * coarse, note=f"{SPREAD}; twice the change on half the points"
         ),
         CONSERVED.equals(
-            [*mass, 1 + min(float(record["density"].min()), 0.0)], 1.0, 1e-10, note="last: 1 + least density, if negative"
+            [*mass, 1 + min(float(record["density"].min()), 0.0)], 1.0, 1e-10, note="last: 1 + least density, if < 0"
         ),
         SGD.corrects(
             mean, expected_mean, three_errors(mean_error) + late, published=printed.mean("trial").values.ravel(),

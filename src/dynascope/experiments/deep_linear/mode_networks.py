@@ -41,7 +41,7 @@ def population_gradient(layers: list[Any], teacher: Any) -> list[Any]:
     """Gradient of half the squared error on white inputs, by automatic differentiation.
 
     >>> layers, u, v = one_mode_network(2, 1.0, seed=0)
-    >>> all(bool(jnp.allclose(g, 0.0, atol=1e-6)) for g in population_gradient(layers, np.outer(u, v)))
+    >>> all(np.allclose(g, 0.0, atol=1e-6) for g in population_gradient(layers, np.outer(u, v)))
     True
     """
     gradient: list[Any] = jax.grad(lambda given: ((teacher - _product(given)) ** 2).sum() / 2)(layers)

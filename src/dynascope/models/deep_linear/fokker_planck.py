@@ -2,9 +2,9 @@
 
 Finite volumes around the points of a grid, with fluxes that are central where they can be and upwind where they must,
 make a Markov chain: rates to the neighbours that are never negative, columns that sum to 0. Its transition matrix
-over a time step is found by Taylor series and repeated squaring of matrices without a negative entry, so nothing can become
-negative, and columns are kept at sum 1. Time is exact. The error is that of the grid: of second order in its spacing h
-where that is below D/|μ|; where it is above, the law spreads as if D were |μ| h.
+over a time step is found by Taylor series and repeated squaring of matrices without a negative entry, so nothing can
+become negative, and columns are kept at sum 1. Time is exact. The error is that of the grid: of second order in its
+spacing h where that is below D/|μ|; where it is above, the law spreads as if D were |μ| h.
 """
 
 import math

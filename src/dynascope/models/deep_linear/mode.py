@@ -381,7 +381,7 @@ class ModeEquation(eqx.Module):
         >>> w = np.linspace(0.0, 1.4, 141)
         >>> path = ModeEquation(depth=2, label_noise=0.3).density_path([1.0, 3.0], w, start=0.1)
         >>> np.trapezoid(path * w, w).round(3).tolist()
-        [0.449, 0.974]
+        [0.449, 0.975]
         """
         times, points = increasing("times", times), increasing("w_grid", w_grid)
         if len(points) < 3:
@@ -406,7 +406,7 @@ class ModeEquation(eqx.Module):
         """Points for `density_path`: half of them equally spaced, the others where |μ|/D asks for a fine grid.
 
         >>> ModeEquation(depth=2).amplitude_grid(0.01, 1.5, points=5).round(3).tolist()
-        [0.01, 0.022, 0.191, 0.891, 1.5]
+        [0.01, 0.204, 0.638, 1.016, 1.5]
         """
         low, high = scalar("low", low, above=0.0), scalar("high", high, above=0.0)
         require("low", np.array(low), np.array(low < high), f"be below high = {high}")
