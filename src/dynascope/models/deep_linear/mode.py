@@ -4,8 +4,6 @@ import time
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
@@ -13,6 +11,7 @@ from jaxtyping import Float
 from dynascope.models import stepping
 from dynascope.models.deep_linear import fokker_planck, mode_equations, mode_flow, stationary
 from dynascope.models.deep_linear.mode_equations import ITO_FORMS, STEPS
+from dynascope.models.deep_linear.mode_simulation import RESULT_NAMES, label_run, run_modes
 from dynascope.models.noise import seed_key
 from dynascope.models.parameters import (
     Grid,
@@ -29,15 +28,6 @@ from dynascope.models.parameters import (
 from dynascope.records import with_provenance
 
 _FIELDS = ("singular_value", "temperature", "label_noise")  # none has core dimensions
-_LABELS = {
-    "amplitude": ("mode amplitude w", "output/input"),
-    "loss": ("loss of the mode (s − w)²/2", "output²"),
-    "diffusion": ("diffusion D of the mode", "amplitude²/time"),
-    "time": ("time", "steps × learning rate"),
-    "singular_value": ("singular value s of the teacher", "output/input"),
-    "temperature": ("temperature β", "learning rate/batch size"),
-    "label_noise": ("label noise σ_q", "output"),
-}
 
 
 class Peak(NamedTuple):
@@ -86,7 +76,7 @@ class ModeEquation(eqx.Module):
         ito: str = "derived",
     ):
         given = {"singular_value": singular_value, "temperature": temperature, "label_noise": label_noise}
-        aligned, self.grid = broadcast(given, core=dict.fromkeys(_FIELDS, ()), reserved=("trial", *_LABELS)[:5])
+        aligned, self.grid = broadcast(given, core=dict.fromkeys(_FIELDS, ()), reserved=RESULT_NAMES)
         require("singular_value", aligned["singular_value"], aligned["singular_value"] > 0, "be above 0")
         for name in ("temperature", "label_noise"):
             require(name, aligned[name], aligned[name] >= 0, "be at least 0")
@@ -247,53 +237,16 @@ class ModeEquation(eqx.Module):
         rule = f"be at most 1/(L s^(2−2/L)), so that a learned mode does not overshoot: here at most {limit:.6g}"
         require("dt", np.array(options["dt"]), np.array(options["dt"] <= limit), rule)
         saves = stepping.save_steps(options["duration"], options["dt"], save_points)
-        amplitude = self._march(saves, options, seed=seed, precision=precision, progress=progress)
-        run = self._label(amplitude, saves * options["dt"])
+        amplitude = run_modes(
+            STEPS[scheme][self.ito], self._points(), self.depth, saves=saves, seed=seed, precision=precision,
+            progress=progress, **{name: options[name] for name in ("start", "dt", "trials")},
+        )  # fmt: skip
+        run = label_run(self._unfold(amplitude), saves * options["dt"], self.grid, self._parameters(2))
         parameters = {"depth": self.depth, "ito": self.ito} | {n: getattr(self, n).squeeze() for n in _FIELDS}
         wall_time = time.perf_counter() - begun
         return with_provenance(
             run, "ModeEquation", parameters, options=options, seed=int(seed), precision=precision, wall_time=wall_time
         )
-
-    def _march(
-        self, saves: np.ndarray, options: dict[str, Any], *, seed: int, precision: str, progress: bool | None
-    ) -> Float[np.ndarray, "*grid trial time"]:
-        dtype, trials, in_log = np.dtype(precision), options["trials"], options["scheme"] == "weak2"
-        begin = options["start"].reshape(1, -1, 1)
-        fields = {name: value[:, None] for name, value in self._points().items()}
-        with jax.enable_x64(True):
-            lanes = (1, self.grid.size, stepping.padded_trials(trials))
-            start = np.broadcast_to(np.log(begin) if in_log else begin, lanes)
-            states = stepping.march(
-                STEPS[options["scheme"]][self.ito],
-                {"x" if in_log else "w": jnp.array(start, dtype)},
-                fields | {"depth": np.full((1, 1), float(self.depth))},
-                dt=options["dt"],
-                saves=saves,
-                trials=trials,
-                elements=1,
-                seed=seed,
-                precision=precision,
-                label="mode equation",
-                progress=progress,
-            )
-            saved = np.stack([next(iter(state.values()))[0] for state in states], axis=-1)  # (point, trial, time)
-        return self._unfold(np.exp(saved) if in_log else saved)
-
-    def _label(self, amplitude: np.ndarray, times: np.ndarray) -> xr.Dataset:
-        p = {name: np.asarray(value, amplitude.dtype) for name, value in self._parameters(2).items()}
-        values = {
-            "amplitude": amplitude,
-            "loss": (p["singular_value"] - amplitude) ** 2 / 2,
-            "diffusion": mode_equations.diffusion(amplitude, p),
-        }
-        dims = (*self.grid.dims, "trial", "time")
-        coordinates: dict[str, Any] = {"trial": np.arange(amplitude.shape[-2]), "time": ("time", times)}
-        run = xr.Dataset({n: (dims, v) for n, v in values.items()}, coords=coordinates | self.grid.coordinates)
-        for name in run.variables.keys() & _LABELS.keys():
-            long_name, units = _LABELS[str(name)]
-            run[name].attrs.update(long_name=long_name, units=units)
-        return run
 
     def collapse_temperature(self) -> Float[np.ndarray, "..."]:
         """Temperature from which on noise unlearns the mode: w → 0 in the end, however it starts.
