@@ -1,7 +1,8 @@
 """Time the one-mode equation beside torchsde, diffrax and a hand-written torch loop, in one run on one machine.
 
 Every contender takes the same number of Euler-Maruyama steps of (4) on w in float64 and ends with the last amplitude;
-the package also checks and labels. Best of several runs; compilation is timed apart. Compare numbers only within one run.
+the package also checks and labels. Best of several runs; compilation is timed apart. Compare numbers only within one
+run.
 """
 
 import importlib.util

@@ -131,11 +131,12 @@ def euler_step(form: str) -> Callable[[State, Any, Any, Parameters, Any], State]
     >>> round(float(euler_step("derived")({"w": jnp.array(0.5)}, 0.0, 0.0, p, 0.1)["w"]), 4)
     0.55
     """
+    coefficients = log_coefficients(form)  # a and b of x = log w share their powers: dw = w (a + b²/2) dt + w b dB
 
     def step(state: State, noise: Any, time: Any, p: Parameters, dt: Any) -> State:
         w = state["w"]
-        drift = gradient_drift(w, p) + ito_drift(w, p, form)
-        return {"w": w + drift * dt + jnp.sqrt(diffusion(w, p) * dt) * noise}
+        a, b = coefficients(jnp.log(w), p)
+        return {"w": w * (1 + (a + b**2 / 2) * dt + b * jnp.sqrt(dt) * noise)}
 
     return step
 
