@@ -34,7 +34,7 @@ class Config:
     seed: int = 3
 
 
-SCALES = {"smoke": Config(samples=50_000), "laptop": Config(), "paper": Config(samples=4_000_000)}
+SCALES = {"smoke": Config(samples=50_000), "laptop": Config(), "paper": Config(samples=2_000_000)}
 GRADIENT = Claim("mode-eq5", "deep-linear (5)", "the gradient moves a mode at L (s − w) w^(2(L−1)/L)")
 DIFFUSION = Claim("mode-eq7", "deep-linear (7)", "the diffusion of a mode is β L² (2(s − w)² + σ_q²) w^(4(L−1)/L)")
 ITO = Claim("mode-eq14", "deep-linear (14)", "the Itô drift is β L(L−1) w^(2(L−2)/L) [(s − w) + σ_q/2]")
