@@ -43,6 +43,15 @@ def test_simulate_draws_and_speaks_json(run, tmp_path):
     assert (tmp_path / answer["record"]).exists()
 
 
+def test_simulate_a_mode(run, tmp_path):
+    status, out, _ = run(
+        "simulate", "mode", "--depth", "3", "--label-noise", "0,0.3", "--start", "0.1", *QUICK, "--out", "mode.png"
+    )
+    assert status == 0, out
+    assert load("mode.nc")["amplitude"].sizes == {"label_noise": 2, "trial": 2, "time": 3}
+    assert (tmp_path / "mode.png").exists()
+
+
 def test_show_describes_and_draws(run, tmp_path):
     run("simulate", "spring-block", *QUICK, "--out", "a.nc")
     status, out, _ = run("show", "a.nc", "--out", "a.html")
@@ -122,7 +131,7 @@ def test_cite(run):
     _, out, _ = run("cite")
     assert "@article{shi2025spring" in out
     _, out, _ = run("cite", "--json")
-    assert set(json.loads(out)) == {"dynascope", "shi2025spring", "zhang2021imitating"}
+    assert set(json.loads(out)) == {"corlouer2026stochastic", "dynascope", "shi2025spring", "zhang2021imitating"}
 
 
 def test_version(run):
@@ -135,6 +144,7 @@ def test_version(run):
         (["simulate", "spring-block", "--noise", "-1"], "noise must be at least 0"),
         (["simulate", "spring-block", "--noise", "a:b"], "first:last:count"),
         (["simulate", "spring-block", "--dt", "5"], "dt must be at most"),
+        (["simulate", "mode", "--ito", "stratonovich"], "ito must be one of derived, published"),
         (["simulate", "spring-block", *QUICK, "--out", "a.pdf"], "out must end in .png, .svg or .html"),
         (["simulate", "spring-block", *QUICK, "--out", "/proc/no/a.nc"], "cannot be written"),
         (["simulate", "spring-block", "--save-points", "inf"], "save_points must be finite"),

@@ -12,6 +12,7 @@ def test_public_names():
     assert dynascope.__all__ == [
         "DeepLinear",
         "LocallyElastic",
+        "ModeEquation",
         "PowerLaw",
         "Sampled",
         "SpringBlock",

@@ -14,6 +14,7 @@ from dynascope.records import digest, load, save
 if TYPE_CHECKING:
     from dynascope.measure.collapse import etf_distance, simplex_etf
     from dynascope.measure.separation import separable, separating_direction
+    from dynascope.models.deep_linear.mode import ModeEquation
     from dynascope.models.deep_linear.network import DeepLinear
     from dynascope.models.elastic.compare import learning_stages, relative_difference
     from dynascope.models.elastic.elasticity import estimate_elasticity
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DeepLinear",
     "LocallyElastic",
+    "ModeEquation",
     "PowerLaw",
     "Sampled",
     "SpringBlock",
@@ -45,6 +47,7 @@ __version__ = "0.1.0"
 _ON_FIRST_USE = {
     "DeepLinear": "models.deep_linear.network",
     "LocallyElastic": "models.elastic.model",
+    "ModeEquation": "models.deep_linear.mode",
     "PowerLaw": "models.elastic.strengths",
     "Sampled": "models.elastic.strengths",
     "estimate_elasticity": "models.elastic.elasticity",

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from dynascope import __version__
 from dynascope.experiments.registry import find, names
-from dynascope.models.deep_linear import DeepLinear
+from dynascope.models.deep_linear import DeepLinear, ModeEquation
 from dynascope.models.elastic import LocallyElastic
 from dynascope.models.parameters import ParameterValue, grid
 from dynascope.models.spring_block import SpringBlock
@@ -28,6 +28,7 @@ FAMILIES: dict[str, type[Any]] = {
     "spring-block": SpringBlock,
     "elastic": LocallyElastic,
     "deep-linear": DeepLinear,
+    "mode": ModeEquation,
 }
 _COLOURS = {"reproduced": "green", "erratum": "yellow", "not reproduced": "bold red", "not run": "dim"}
 

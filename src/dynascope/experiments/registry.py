@@ -45,6 +45,11 @@ EXPERIMENTS = {
     "elastic/drift": "elastic.drift:EXPERIMENT",
     "elastic/collapse": "elastic.collapse:EXPERIMENT",
     "elastic/direction": "elastic.direction:EXPERIMENT",
+    "deep_linear/mode_coefficients": "deep_linear.mode_coefficients:EXPERIMENT",
+    "deep_linear/mode_peak": "deep_linear.mode_peak:EXPERIMENT",
+    "deep_linear/mode_density": "deep_linear.mode_density:EXPERIMENT",
+    "deep_linear/mode_stationary": "deep_linear.mode_stationary:EXPERIMENT",
+    "deep_linear/mode_end_of_training": "deep_linear.mode_end_of_training:EXPERIMENT",
 }
 
 
