@@ -42,6 +42,16 @@ def test_simulate_draws_and_speaks_json(run, tmp_path):
     assert (tmp_path / answer["record"]).exists()
 
 
+def test_the_scalar_network_is_trained_and_drawn(run, tmp_path):
+    status, _, err = run(
+        "simulate", "scalar-network", "--target", "0.5,2", "--width", "4", "--batch", "2", *QUICK, "--out", "a.png"
+    )
+    assert status == 0, err
+    record = load(tmp_path / "a.nc")
+    assert record["output"].sizes == {"target": 2, "trial": 2, "time": 3}
+    assert (tmp_path / "a.png").exists()
+
+
 def test_show_describes_and_draws(run, tmp_path):
     run("simulate", "spring-block", *QUICK, "--out", "a.nc")
     status, out, _ = run("show", "a.nc", "--out", "a.html")
@@ -101,7 +111,7 @@ def test_cite(run):
     _, out, _ = run("cite")
     assert "@article{shi2025spring" in out
     _, out, _ = run("cite", "--json")
-    assert set(json.loads(out)) == {"dynascope", "shi2025spring", "zhang2021imitating"}
+    assert set(json.loads(out)) == {"dynascope", "nam2024inductive", "shi2025spring", "zhang2021imitating"}
 
 
 def test_version(run):

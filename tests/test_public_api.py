@@ -10,13 +10,17 @@ from dynascope import SpringBlock
 
 def test_public_names():
     assert dynascope.__all__ == [
+        "DiagonalNetwork",
         "PowerLaw",
         "Sampled",
+        "ScalarNetwork",
         "SpringBlock",
+        "TwoLayerLinear",
         "digest",
         "estimate_strengths",
         "etf_distance",
         "grid",
+        "learnability",
         "load",
         "relative_difference",
         "save",

@@ -16,15 +16,20 @@ if TYPE_CHECKING:
     from dynascope.measure.separation import separable, separating_direction
     from dynascope.models.elastic.estimate import estimate_strengths, relative_difference
     from dynascope.models.elastic.strengths import PowerLaw, Sampled
+    from dynascope.models.linear_modes import DiagonalNetwork, ScalarNetwork, TwoLayerLinear, learnability
 
 __all__ = [
+    "DiagonalNetwork",
     "PowerLaw",
     "Sampled",
+    "ScalarNetwork",
     "SpringBlock",
+    "TwoLayerLinear",
     "digest",
     "estimate_strengths",
     "etf_distance",
     "grid",
+    "learnability",
     "load",
     "relative_difference",
     "save",
@@ -35,10 +40,14 @@ __all__ = [
 __version__ = "0.1.0"
 
 _ON_FIRST_USE = {
+    "DiagonalNetwork": "models.linear_modes",
     "PowerLaw": "models.elastic.strengths",
     "Sampled": "models.elastic.strengths",
+    "ScalarNetwork": "models.linear_modes",
+    "TwoLayerLinear": "models.linear_modes",
     "estimate_strengths": "models.elastic.estimate",
     "etf_distance": "measure.collapse",
+    "learnability": "models.linear_modes",
     "relative_difference": "models.elastic.estimate",
     "separable": "measure.separation",
     "separating_direction": "measure.separation",

@@ -177,6 +177,31 @@ def _short(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float | np.floating) else str(value)
 
 
+def plot_curves(run: xr.Dataset, axes: Axes, *, name: str = "output") -> Axes:
+    """Draw a variable over time, its mean over trials and the range between trials; one curve for each grid point.
+
+    >>> from dynascope import ScalarNetwork
+    >>> run = ScalarNetwork(target=[0.5, 2.0]).simulate(duration=1.0, trials=4)
+    >>> plot_curves(run, new_figure()[1][0, 0]).get_ylabel()
+    'output θ (output/input)'
+    """
+    _require(run, name, ("trial", "time"), at_most=1)
+    lines = run[name].transpose(..., "trial", "time")
+    varied = [str(dim) for dim in lines.dims if dim not in ("trial", "time")]
+    labels = [str(key) for key, values in run.coords.items() if varied and values.dims == (varied[0],)] or varied
+    for index in range(lines.sizes[varied[0]] if varied else 1):
+        line = lines.isel({varied[0]: index}) if varied else lines
+        colour = PALETTE[index % len(PALETTE)]
+        label = f"{labels[0].replace('_', ' ')} {_short(run[labels[0]].values[index])}" if varied else None
+        axes.plot(line["time"], line.mean("trial"), color=colour, label=label)
+        axes.fill_between(line["time"], line.min("trial"), line.max("trial"), color=colour, alpha=0.15, linewidth=0)
+    axes.set_xlabel(axis_label(run["time"]))
+    axes.set_ylabel(axis_label(run[name]))
+    if varied:
+        axes.legend(frameon=False, fontsize="small")
+    return axes
+
+
 def _require(run: xr.Dataset, name: str, dims: Sequence[str], *, at_most: int) -> None:
     """Refuse a record that lacks what a picture needs, or has more grid dimensions than it can show."""
     if name not in run or not set(dims) <= set(run[name].dims):
@@ -197,6 +222,11 @@ def plot_run(run: xr.Dataset) -> Figure:
     >>> len(plot_run(SpringBlock().simulate(duration=5.0, trials=2)).axes)
     2
     """
+    if "gamma" in run:
+        figure, axes = new_figure(columns=2)
+        for ax, name in zip(axes[0], ("output", "gamma"), strict=True):
+            plot_curves(run, ax, name=name)
+        return figure
     _require(run, "load", ("trial", "time", "layer"), at_most=2)
     varied = [str(dim) for dim in run["load"].dims if dim not in ("trial", "time", "layer")]
     if len(varied) == 2:
