@@ -24,6 +24,19 @@ EXPERIMENTS = {
     "spring_block/left_friction": "spring_block.left_friction:EXPERIMENT",
     "spring_block/inertial_phase_diagram": "spring_block.phase_diagrams:INERTIAL",
     "spring_block/langevin_phase_diagram": "spring_block.phase_diagrams:LANGEVIN",
+    "linear_modes/eigenmodes": "linear_modes.eigenmodes:EXPERIMENT",
+    "linear_modes/learnability": "linear_modes.learnability:EXPERIMENT",
+    "linear_modes/diagonal": "linear_modes.diagonal:EXPERIMENT",
+    "linear_modes/two_layer": "linear_modes.two_layer:EXPERIMENT",
+    "linear_modes/theorem_1": "linear_modes.theorem_1:EXPERIMENT",
+    "linear_modes/inductive_bias": "linear_modes.inductive_bias:EXPERIMENT",
+    "linear_modes/overfitting": "linear_modes.overfitting:EXPERIMENT",
+    "linear_modes/noise_fitting": "linear_modes.noise_fitting:EXPERIMENT",
+    "linear_modes/modes": "linear_modes.stages:MODES",
+    "linear_modes/stages": "linear_modes.stages:STAGES",
+    "linear_modes/neural_collapse": "linear_modes.neural_collapse:EXPERIMENT",
+    "linear_modes/lazy_rich": "linear_modes.lazy_rich:EXPERIMENT",
+    "linear_modes/levers": "linear_modes.levers:EXPERIMENT",
 }
 
 
