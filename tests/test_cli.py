@@ -52,6 +52,34 @@ def test_simulate_a_mode(run, tmp_path):
     assert (tmp_path / "mode.png").exists()
 
 
+def test_the_scalar_network_is_trained_and_drawn(run, tmp_path):
+    status, _, err = run(
+        "simulate", "scalar-network", "--target", "0.5,2", "--width", "4", "--batch", "2", *QUICK, "--out", "a.png"
+    )
+    assert status == 0, err
+    record = load(tmp_path / "a.nc")
+    assert record["output"].sizes == {"target": 2, "trial": 2, "time": 3}
+    assert (tmp_path / "a.png").exists()
+
+
+def test_simulate_multilinear_writes_and_draws(run, tmp_path):
+    status, out, _ = run(
+        "simulate", "multilinear", "--exponent", "0.3,0.6", "--steps", "20", "--trials", "2", "--track", "1,3",
+        "--linear", "--out", "a.png",
+    )  # fmt: skip
+    assert status == 0, out
+    record = load(tmp_path / "a.nc")
+    assert record["strength"].sizes == {"exponent": 2, "trial": 2, "time": 21, "skill": 2}
+    assert (tmp_path / "a.png").exists()
+
+
+def test_deep_linear_networks_are_trained_and_drawn(run, tmp_path):
+    status, _, err = run("simulate", "deep-linear", "--depth", "2", *QUICK, "--out", "a.png")
+    assert status == 0, err
+    assert load(tmp_path / "a.nc").sizes["mode"] == 3
+    assert (tmp_path / "a.png").exists()
+
+
 def test_show_describes_and_draws(run, tmp_path):
     run("simulate", "spring-block", *QUICK, "--out", "a.nc")
     status, out, _ = run("show", "a.nc", "--out", "a.html")
@@ -131,7 +159,13 @@ def test_cite(run):
     _, out, _ = run("cite")
     assert "@article{shi2025spring" in out
     _, out, _ = run("cite", "--json")
-    assert set(json.loads(out)) == {"corlouer2026stochastic", "dynascope", "shi2025spring", "zhang2021imitating"}
+    assert set(json.loads(out)) == {
+        "corlouer2026stochastic",
+        "dynascope",
+        "nam2024inductive",
+        "shi2025spring",
+        "zhang2021imitating",
+    }
 
 
 def test_version(run):

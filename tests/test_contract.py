@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope import DeepLinear, LocallyElastic, ModeEquation, SpringBlock, digest, grid, load, save
+from dynascope import DeepLinear, LocallyElastic, ModeEquation, ScalarNetwork, SpringBlock, digest, grid, load, save
 from dynascope.cli import FAMILIES as COMMANDS
 from dynascope.experiments.registry import EXPERIMENTS
 
@@ -18,6 +18,7 @@ FAMILIES = {
     "spring_block": (SpringBlock, "noise", [0.005, 0.02], {"duration": 2.0, "save_points": 3}),
     "elastic": (LocallyElastic, "noise", [0.1, 0.3], {"duration": 2.0, "save_points": 3, "samples": 3}),
     "deep_linear": (DeepLinear, "label_noise", [0.0, 0.3], {"duration": 0.1, "save_points": 3}),
+    "linear_modes": (ScalarNetwork, "target", [0.5, 2.0], {"duration": 0.1, "save_points": 3, "batch": 4}),
     "mode": (ModeEquation, "label_noise", [0.1, 0.3], {"duration": 2.0, "save_points": 3}),
 }
 FOLDERS = {"mode": "deep_linear"}  # where a family lives, if not in a folder of its own name

@@ -21,19 +21,24 @@ if TYPE_CHECKING:
     from dynascope.models.elastic.estimate import estimate_strengths
     from dynascope.models.elastic.model import LocallyElastic
     from dynascope.models.elastic.strengths import PowerLaw, Sampled
+    from dynascope.models.linear_modes import DiagonalNetwork, ScalarNetwork, TwoLayerLinear, learnability
 
 __all__ = [
     "DeepLinear",
+    "DiagonalNetwork",
     "LocallyElastic",
     "ModeEquation",
     "PowerLaw",
     "Sampled",
+    "ScalarNetwork",
     "SpringBlock",
+    "TwoLayerLinear",
     "digest",
     "estimate_elasticity",
     "estimate_strengths",
     "etf_distance",
     "grid",
+    "learnability",
     "learning_stages",
     "load",
     "relative_difference",
@@ -46,13 +51,17 @@ __version__ = "0.1.0"
 
 _ON_FIRST_USE = {
     "DeepLinear": "models.deep_linear.network",
+    "DiagonalNetwork": "models.linear_modes",
     "LocallyElastic": "models.elastic.model",
     "ModeEquation": "models.deep_linear.mode",
     "PowerLaw": "models.elastic.strengths",
     "Sampled": "models.elastic.strengths",
+    "ScalarNetwork": "models.linear_modes",
+    "TwoLayerLinear": "models.linear_modes",
     "estimate_elasticity": "models.elastic.elasticity",
     "estimate_strengths": "models.elastic.estimate",
     "etf_distance": "measure.collapse",
+    "learnability": "models.linear_modes",
     "learning_stages": "models.elastic.compare",
     "relative_difference": "models.elastic.compare",
     "separable": "measure.separation",

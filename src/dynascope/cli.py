@@ -20,6 +20,7 @@ from dynascope import __version__
 from dynascope.experiments.registry import find, names
 from dynascope.models.deep_linear import DeepLinear, ModeEquation
 from dynascope.models.elastic import LocallyElastic
+from dynascope.models.linear_modes import ScalarNetwork
 from dynascope.models.parameters import ParameterValue, grid
 from dynascope.models.spring_block import SpringBlock
 from dynascope.records import attribute, check_writable, digest, load, save, to_json, write_text
@@ -29,6 +30,7 @@ FAMILIES: dict[str, type[Any]] = {
     "elastic": LocallyElastic,
     "deep-linear": DeepLinear,
     "mode": ModeEquation,
+    "scalar-network": ScalarNetwork,
 }
 _COLOURS = {"reproduced": "green", "erratum": "yellow", "not reproduced": "bold red", "not run": "dim"}
 

@@ -50,6 +50,19 @@ EXPERIMENTS = {
     "deep_linear/mode_density": "deep_linear.mode_density:EXPERIMENT",
     "deep_linear/mode_stationary": "deep_linear.mode_stationary:EXPERIMENT",
     "deep_linear/mode_end_of_training": "deep_linear.mode_end_of_training:EXPERIMENT",
+    "linear_modes/eigenmodes": "linear_modes.eigenmodes:EXPERIMENT",
+    "linear_modes/learnability": "linear_modes.learnability:EXPERIMENT",
+    "linear_modes/diagonal": "linear_modes.diagonal:EXPERIMENT",
+    "linear_modes/two_layer": "linear_modes.two_layer:EXPERIMENT",
+    "linear_modes/theorem_1": "linear_modes.theorem_1:EXPERIMENT",
+    "linear_modes/inductive_bias": "linear_modes.inductive_bias:EXPERIMENT",
+    "linear_modes/overfitting": "linear_modes.overfitting:EXPERIMENT",
+    "linear_modes/noise_fitting": "linear_modes.noise_fitting:EXPERIMENT",
+    "linear_modes/modes": "linear_modes.stages:MODES",
+    "linear_modes/stages": "linear_modes.stages:STAGES",
+    "linear_modes/neural_collapse": "linear_modes.neural_collapse:EXPERIMENT",
+    "linear_modes/lazy_rich": "linear_modes.lazy_rich:EXPERIMENT",
+    "linear_modes/levers": "linear_modes.levers:EXPERIMENT",
 }
 
 
