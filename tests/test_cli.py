@@ -101,7 +101,7 @@ def test_cite(run):
     _, out, _ = run("cite")
     assert "@article{shi2025spring" in out
     _, out, _ = run("cite", "--json")
-    assert set(json.loads(out)) == {"dynascope", "shi2025spring", "zhang2021imitating"}
+    assert set(json.loads(out)) == {"dynascope", "nam2024layerwise", "shi2025spring", "zhang2021imitating"}
 
 
 def test_version(run):

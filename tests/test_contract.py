@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope import SpringBlock, digest, grid, load, save
+from dynascope import Multilinear, SpringBlock, digest, grid, load, save
 from dynascope.cli import FAMILIES as COMMANDS
 from dynascope.experiments.registry import EXPERIMENTS
 
 # family -> (model, a parameter to vary, two values of it, short options of simulate)
-FAMILIES = {"spring_block": (SpringBlock, "noise", [0.005, 0.02], {"duration": 2.0, "save_points": 3})}
+FAMILIES = {
+    "multilinear": (Multilinear, "learning_rate", [0.05, 0.2], {"steps": 30, "save_points": 3}),
+    "spring_block": (SpringBlock, "noise", [0.005, 0.02], {"duration": 2.0, "save_points": 3}),
+}
 
 
 @pytest.fixture(params=FAMILIES)

@@ -10,9 +10,11 @@ from dynascope import SpringBlock
 
 def test_public_names():
     assert dynascope.__all__ == [
+        "Multilinear",
         "PowerLaw",
         "Sampled",
         "SpringBlock",
+        "calibrate_emergence",
         "digest",
         "estimate_strengths",
         "etf_distance",

@@ -16,11 +16,14 @@ if TYPE_CHECKING:
     from dynascope.measure.separation import separable, separating_direction
     from dynascope.models.elastic.estimate import estimate_strengths, relative_difference
     from dynascope.models.elastic.strengths import PowerLaw, Sampled
+    from dynascope.models.multilinear import Multilinear, calibrate_emergence
 
 __all__ = [
+    "Multilinear",
     "PowerLaw",
     "Sampled",
     "SpringBlock",
+    "calibrate_emergence",
     "digest",
     "estimate_strengths",
     "etf_distance",
@@ -35,8 +38,10 @@ __all__ = [
 __version__ = "0.1.0"
 
 _ON_FIRST_USE = {
+    "Multilinear": "models.multilinear",
     "PowerLaw": "models.elastic.strengths",
     "Sampled": "models.elastic.strengths",
+    "calibrate_emergence": "models.multilinear",
     "estimate_strengths": "models.elastic.estimate",
     "etf_distance": "measure.collapse",
     "relative_difference": "models.elastic.estimate",

@@ -18,11 +18,12 @@ from rich.table import Table
 
 from dynascope import __version__
 from dynascope.experiments.registry import find, names
+from dynascope.models.multilinear import Multilinear
 from dynascope.models.parameters import ParameterValue, grid
 from dynascope.models.spring_block import SpringBlock
 from dynascope.records import attribute, check_writable, digest, load, save, to_json, write_text
 
-FAMILIES = {"spring-block": SpringBlock}
+FAMILIES = {"multilinear": Multilinear, "spring-block": SpringBlock}
 _COLOURS = {"reproduced": "green", "erratum": "yellow", "not reproduced": "bold red", "not run": "dim"}
 
 app = typer.Typer(
@@ -253,7 +254,7 @@ def parse_numbers(name: str, text: str) -> float | np.ndarray:
     return np.array(values) if "," in text else values[0]
 
 
-def simulate_command(family: str, model: type[SpringBlock]) -> Callable[..., None]:
+def simulate_command(family: str, model: Any) -> Callable[..., None]:
     """Build the command of a family: one flag for each parameter of the model and of its simulation.
 
     >>> "friction_right" in inspect.signature(simulate_command("spring-block", SpringBlock)).parameters
@@ -319,7 +320,7 @@ def _flag(name: str, parameter: inspect.Parameter, text: str) -> inspect.Paramet
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
 
 
-def _help_texts(model: type[SpringBlock]) -> dict[str, str]:
+def _help_texts(model: Any) -> dict[str, str]:
     """Read "name: text" lines, and their indented continuations, from the docstrings."""
     text = (inspect.getdoc(model) or "") + "\n" + (inspect.getdoc(model.simulate) or "")
     found = re.findall(r"^(\w+): (.+(?:\n    .+)*)", text, re.MULTILINE)
