@@ -15,7 +15,7 @@ from dynascope.experiments.registry import EXPERIMENTS
 
 # family -> (model, a parameter to vary, two values of it, short options of simulate)
 FAMILIES = {
-    "multilinear": (Multilinear, "learning_rate", [0.05, 0.2], {"steps": 30, "save_points": 3}),
+    "multilinear": (Multilinear, "learning_rate", [0.05, 0.2], {"steps": 10, "batch": 20, "save_points": 3}),
     "spring_block": (SpringBlock, "noise", [0.005, 0.02], {"duration": 2.0, "save_points": 3}),
 }
 

@@ -1,10 +1,11 @@
 """Gradient descent on the parameters a_k, b_k themselves, with all data or with sampled batches.
 
-Arrays are (row, point, lane): the skills that can move, the points of the parameter grid, the trials. A skill whose
-samples never occur receives no gradient; it keeps its start and takes no row.
+Arrays are (slot, point, lane): the skills that can move, the points of the parameter grid, the trials. A skill whose
+samples never occur receives no gradient; it keeps its start and takes no slot.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -43,10 +44,10 @@ def full_step(state: dict[str, Any], noise: Any, time: Any, p: Any, dt: Any) -> 
 
 def batch_step(state: dict[str, Any], noise: Any, time: Any, p: Any, dt: Any) -> dict[str, Any]:
     """One step on a batch: each sample's skill is drawn by its share, and only the skills drawn move."""
-    rows, points, lanes = next(iter(state.values())).shape
+    slots, points, lanes = next(iter(state.values())).shape
     batch = noise.shape[0]
     level = jnp.broadcast_to(ndtr(noise), (batch, points, lanes))
-    cumulative = jnp.broadcast_to(p["cumulative"], (rows, points, lanes))
+    cumulative = jnp.broadcast_to(p["cumulative"], (slots, points, lanes))
     search = jax.vmap(jax.vmap(jnp.searchsorted, in_axes=1, out_axes=1), in_axes=1, out_axes=1)
     place = (
         search(cumulative, level),
@@ -70,27 +71,20 @@ def run_descent(
     progress: bool | None,
 ) -> dict[str, np.ndarray]:
     """Loss and training_loss (time, point, trial) and strength (time, point, trial, skill) at the saved steps."""
-    every = np.arange(1.0, tasks[0].skills + 1)
-    frequency = np.stack([task.frequency(every) for task in tasks], axis=1)[..., None]  # (skill, point, 1)
-    share = frequency if options.data is None else _sample_shares(frequency[..., 0], options.data, options.trials, seed)
-    known = slice(0, options.parameters)
-    moving = np.flatnonzero(share[known].any(axis=(1, 2)))
+    slots = _all_slots(tasks, options) if options.data is None else _sampled_slots(tasks, options, options.data, seed)
     fields = {
         name: np.array([[getattr(task, name)] for task in tasks]) for name in ("target", "initial", "learning_rate")
     }
-    run = _Readout(frequency, share, moving, tracked, known=options.parameters, **fields)
+    readout = _Readout(tasks, slots, tracked, known=options.parameters, **fields)
     trained = {name: fields[name] for name in ("target", "learning_rate")}
-    chances = share if options.batch == 0 else np.cumsum(share, axis=0)
-    trained["cumulative" if options.batch else "share"] = chances[moving]
-    lanes = share.shape[2] if options.batch == 0 else stepping.padded_trials(options.trials)
-    shape = (len(moving), len(tasks), lanes)
+    trained |= {"cumulative": np.cumsum(slots.share, axis=0)} if options.batch else {"share": slots.share}
+    lanes = stepping.padded_trials(options.trials) if options.batch else slots.share.shape[2]
+    names = ("weight",) if tasks[0].linear else ("first", "second")
+    start = np.broadcast_to(fields["initial"] ** (1 / len(names)), (len(slots.share), len(tasks), lanes))
     with jax.enable_x64(True):
-        start = fields["initial"] if tasks[0].linear else np.sqrt(fields["initial"])
-        names = ("weight",) if tasks[0].linear else ("first", "second")
-        state = {name: jnp.array(np.broadcast_to(start, shape), options.precision) for name in names}
         states = stepping.march(
             batch_step if options.batch else full_step,
-            state,
+            {name: jnp.array(start, options.precision) for name in names},
             trained,
             dt=1.0,
             saves=saves,
@@ -101,8 +95,46 @@ def run_descent(
             label="multilinear model",
             progress=progress,
         )
-        saved = [run.read(values, options.trials) for values in states]
+        saved = [readout.read(values, options.trials) for values in states]
     return {name: np.stack([each[name] for each in saved]) for name in saved[0]}
+
+
+@dataclass(frozen=True)
+class _Slots:
+    """Which skill each slot holds and its share of the samples, in order of rank; empty slots have share 0."""
+
+    rank: Int[np.ndarray, "slot point lane"]
+    share: Float[np.ndarray, "slot point lane"]
+    missing: Float[np.ndarray, "point lane"]  # share of samples of skills that the model lacks
+
+
+def _all_slots(tasks: list[SkillSet], options: Options) -> _Slots:
+    """Every skill that the model has, with unlimited data."""
+    rank = np.broadcast_to(np.arange(1, options.parameters + 1)[:, None, None], (options.parameters, len(tasks), 1))
+    share = np.stack([task.frequency(rank[:, 0, 0].astype(float)) for task in tasks], axis=1)[..., None]
+    missing = np.array([[float(task.withheld(np.array(float(options.parameters))))] for task in tasks])
+    return _Slots(rank, share, missing)
+
+
+def _sampled_slots(tasks: list[SkillSet], options: Options, data: int, seed: int) -> _Slots:
+    """The skills among `data` samples of each trial; trial i draws the same numbers whatever else runs."""
+    every = np.arange(1.0, tasks[0].skills + 1)
+    cumulative = [np.cumsum(task.frequency(every)) for task in tasks]
+    drawn = []
+    for trial in range(options.trials):
+        level = np.random.default_rng([seed, trial]).random(data)
+        for chances in cumulative:
+            drawn.append(np.unique(np.searchsorted(chances, level * chances[-1]) + 1, return_counts=True))
+    most = max(int(np.sum(rank <= options.parameters)) for rank, _ in drawn)
+    shape = (most, len(tasks), stepping.padded_trials(options.trials))  # lanes that pad the trials stay empty
+    ranks, shares, missing = np.full(shape, tasks[0].skills + 1), np.zeros(shape), np.zeros(shape[1:])
+    for index, (rank, counts) in enumerate(drawn):
+        trial, point = divmod(index, len(tasks))
+        known = int(np.sum(rank <= options.parameters))
+        ranks[:known, point, trial] = rank[:known]
+        shares[:known, point, trial] = counts[:known] / data
+        missing[point, trial] = counts[known:].sum() / data
+    return _Slots(ranks, shares, missing)
 
 
 def label_run(found: dict[str, np.ndarray], saves: np.ndarray, ranks: np.ndarray, grid: Grid) -> xr.Dataset:
@@ -123,46 +155,58 @@ def label_run(found: dict[str, np.ndarray], saves: np.ndarray, ranks: np.ndarray
     return xr.Dataset(variables, coords=coordinates | grid.coordinates)
 
 
-def _sample_shares(frequency: np.ndarray, data: int, trials: int, seed: int) -> Float[np.ndarray, "skill point lane"]:
-    """d_k/D of `data` samples for each trial; trial i draws the same numbers whatever else runs."""
-    lanes = stepping.padded_trials(trials)
-    shares = np.zeros((*frequency.shape, lanes))
-    for lane in range(trials):
-        for point, chances in enumerate(frequency.T):
-            random = np.random.default_rng([seed, lane])
-            shares[:, point, lane] = random.multinomial(data, chances / chances.sum()) / data
-    shares[..., trials:] = shares[..., :1]  # lanes that pad the trials have to hold something
-    return shares
-
-
 @dataclass(frozen=True)
 class _Readout:
-    """Turn parameters of the moving skills into losses over all skills and the strengths of tracked ones."""
+    """Turn the parameters of slots into losses over all skills and the strengths of tracked ones."""
 
-    frequency: np.ndarray  # (skill, point, 1)
-    share: np.ndarray  # (skill, point, 1 or lane)
-    moving: np.ndarray
-    tracked: np.ndarray
+    tasks: list[SkillSet]
+    slots: _Slots
+    tracked: Int[np.ndarray, " skill"]
     known: int  # skills that the model has
     target: np.ndarray  # (point, 1), as the others
     initial: np.ndarray
     learning_rate: np.ndarray
 
+    @cached_property
+    def frequency(self) -> Float[np.ndarray, "slot point lane"]:
+        """P(k) of the skill in each slot, 0 in empty ones."""
+        rank = self.slots.rank
+        chances = np.stack([t.frequency(rank[:, i].astype(float)) for i, t in enumerate(self.tasks)], axis=1)
+        return np.where(self.slots.share > 0, chances, 0.0)
+
+    @cached_property
+    def place(self) -> Int[np.ndarray, "point lane skill"]:
+        """Slot of each tracked skill, -1 where it has none."""
+        _, points, lanes = self.slots.rank.shape
+        found = np.full((points, lanes, len(self.tracked)), -1)
+        for point in range(points):
+            for lane in range(lanes):
+                ranks = self.slots.rank[:, point, lane]
+                near = np.minimum(np.searchsorted(ranks, self.tracked), len(ranks) - 1)
+                found[point, lane] = np.where(ranks[near] == self.tracked, near, -1)
+        return found
+
+    @cached_property
+    def beyond(self) -> Float[np.ndarray, "point 1"]:
+        """Share of skills that the model lacks."""
+        return np.array([[float(task.withheld(np.array(float(self.known))))] for task in self.tasks])
+
     def read(self, state: dict[str, np.ndarray], trials: int) -> dict[str, np.ndarray]:
         wide = {name: np.asarray(value, float) for name, value in state.items()}
         strength = wide["weight"] if "weight" in wide else wide["first"] * wide["second"]
-        gap_square = (self.target - strength) ** 2 / 2
-        full = (len(self.target), trials)
-        losses = {}
-        for name, weight in (("loss", self.frequency), ("training_loss", self.share[..., :trials])):
-            still = weight[: self.known].sum(axis=0) - weight[self.moving].sum(axis=0)
-            still = (
-                still * (self.target - self.initial) ** 2 / 2 + weight[self.known :].sum(axis=0) * self.target**2 / 2
-            )
-            losses[name] = np.broadcast_to((weight[self.moving] * gap_square).sum(axis=0) + still, full)
-        rows = np.searchsorted(self.moving, self.tracked - 1)
-        found = np.append(self.moving, -1)[np.minimum(rows, len(self.moving))] == self.tracked - 1
-        lasting = np.where(self.tracked <= self.known, self.initial, 0.0)[..., None, :]  # (point, 1, skill)
-        followed = np.append(strength, strength[:1], axis=0)[np.where(found, rows, 0)].transpose(1, 2, 0)
-        kept = np.where(found, followed, lasting)
-        return losses | {"strength": np.broadcast_to(kept, (*full, len(self.tracked)))}
+        lanes = strength.shape[2]  # as many as trials, or one for all
+        miss = (self.target - strength) ** 2 / 2
+        never, lacking = (self.target - self.initial) ** 2 / 2, self.target**2 / 2
+        seen, share = self.frequency[..., :lanes], self.slots.share[..., :lanes]
+        unseen = 1 - self.beyond - seen.sum(axis=0)
+        loss = (seen * miss).sum(axis=0) + np.maximum(unseen, 0.0) * never + self.beyond * lacking
+        training = (share * miss).sum(axis=0) + self.slots.missing[:, :lanes] * lacking
+        place = np.broadcast_to(self.place[:, :lanes], (len(self.tasks), lanes, len(self.tracked)))
+        followed = np.take_along_axis(strength.transpose(1, 2, 0), np.maximum(place, 0), axis=2)
+        still = np.where(self.tracked <= self.known, self.initial, 0.0)[:, None, :]  # (point, 1, skill)
+        full = (len(self.tasks), trials)
+        return {
+            "loss": np.broadcast_to(loss, full),
+            "training_loss": np.broadcast_to(training, full),
+            "strength": np.broadcast_to(np.where(place >= 0, followed, still), (*full, len(self.tracked))),
+        }
