@@ -40,6 +40,9 @@ def network_loss(parameters: Any, target: Any) -> Any:
     return jnp.mean((target * PARITY - network_output(parameters)) ** 2) / 2
 
 
+_gradient = jax.jit(jax.grad(network_loss))
+
+
 def mode_rates(parameters: Any, target: Any, *, learning_rate: Any = 1.0, published: bool = False) -> Any:
     """Rates of α², β², γ² and c under gradient flow on `network_loss`.
 
@@ -100,10 +103,9 @@ def train_toy_network(times: Any, start: Any, target: float = 1.0, *, learning_r
     require("start", begin[:3], begin[:3] >= 0, "have alpha, beta, gamma of at least 0")
     scale, rate = scalar("target", target, above=0.0), scalar("learning_rate", learning_rate, above=0.0)
     with jax.enable_x64(True):
-        gradient = jax.jit(jax.grad(network_loss))
 
         def slope(_: float, state: np.ndarray) -> np.ndarray:
-            return -rate * np.asarray(gradient(state, scale))
+            return -rate * np.asarray(_gradient(state, scale))
 
         span = (0.0, max(float(grid[-1]), 1e-300))
         path = solve_ivp(slope, span, begin, method="DOP853", t_eval=grid, rtol=1e-10, atol=1e-13).y.T
