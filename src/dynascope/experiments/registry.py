@@ -14,6 +14,13 @@ SCALES = ("smoke", "laptop", "paper")
 
 # name -> where it is defined; looked up when asked for, so that listing imports nothing heavy
 EXPERIMENTS = {
+    "multilinear/strengths": "multilinear.strengths:EXPERIMENT",
+    "multilinear/scaling_laws": "multilinear.scaling_laws:EXPERIMENT",
+    "multilinear/finite_size": "multilinear.finite_size:EXPERIMENT",
+    "multilinear/optimal_compute": "multilinear.optimal_compute:EXPERIMENT",
+    "multilinear/emergence": "multilinear.emergence:EXPERIMENT",
+    "multilinear/data_emergence": "multilinear.data_emergence:EXPERIMENT",
+    "multilinear/toy_network": "multilinear.toy_network:EXPERIMENT",
     "spring_block/equilibrium": "spring_block.equilibrium:EXPERIMENT",
     "spring_block/stationary_curvature": "spring_block.stationary_curvature:EXPERIMENT",
     "spring_block/relaxation": "spring_block.relaxation:EXPERIMENT",

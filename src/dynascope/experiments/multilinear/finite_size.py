@@ -42,11 +42,11 @@ def run(config: Config) -> xr.Dataset:
     moments = np.unique(np.geomspace(50, config.steps, 20).round())
     loss = model.simulate(config.steps, 0, 1, save_points=moments)["loss"].isel(trial=0).drop_attrs()
     absent, dims = model.absent_loss(), ("exponent", "initial")
-    fits = [
-        [fit_exponent(moments, loss.values[i, j], extra)["exponent"] for extra in (absent[i, j], 0.0)]
+    both = [
+        [float(fit_exponent(moments, loss.values[i, j], extra)["exponent"]) for extra in (float(absent[i, j]), 0.0)]
         for i, j in np.ndindex(*absent.shape)
     ]
-    fits = np.array(fits, float).reshape((*absent.shape, 2))
+    fits = np.reshape(both, (*absent.shape, 2))
     amplitude = model.prefactor("time")[..., None] * moments ** model.exponent("time")[..., None]
     record = xr.Dataset(
         {

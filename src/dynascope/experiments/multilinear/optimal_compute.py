@@ -117,6 +117,7 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
         splits.append(float(np.polyfit(np.log(one["budget"]), np.log(one["frontier_skills"]), 1)[0]))
         strengths.append([float(one[f"{which}_last_strength"].mean()) for which in ("frontier", "best")])
     table, alphas = record["table"].values, np.array(ALPHAS)
+    trained, chosen = np.transpose(strengths)
     return (
         EXPONENT.equals(
             fits, table, 0.02 * abs(table), rival=-alphas / (alphas + 1), standard_error=0.0,
@@ -124,7 +125,7 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
         ),
         SPLIT.equals(splits, 1 / (alphas + 2), 0.03 / (alphas + 2), note="within 3 %: N is a whole number from 11 on"),
         UNFINISHED.corrects(
-            *np.transpose(strengths), 0.02, published=1.0,
+            trained, chosen, 0.02, published=1.0,
             note="mean of R_N/S over the best splits of many budgets; 0.02: interpolation in time, the size of a step",
         ),
         _added(record),
@@ -153,9 +154,8 @@ def _decay(record: xr.Dataset) -> Claim:
         two = slice(at - 1, at + 2, 2)
         slopes.append(np.diff(np.log(left[index, two]))[0] / np.diff(np.log(one["time"].values[two]))[0])
         expected.append(-2 * float(one["slowest_rate"][index]) * one["time"].values[at])
-    expected = np.array(expected)
     return DECAY.corrects(
-        slopes, expected, 0.15 * abs(expected), published=-2.0,
+        slopes, expected, 0.15 * np.abs(expected), published=-2.0,
         note="−4 η S P(N) T: exponentially fast; 15 %: the other skills that are still being learned",
     )  # fmt: skip
 

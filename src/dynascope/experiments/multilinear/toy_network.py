@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
@@ -59,11 +58,13 @@ def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
     places = np.column_stack([random.uniform(0.1, 2.0, (config.cases, 3)), random.normal(size=config.cases)])
     with jax.enable_x64(True):
-        slope = -np.asarray(jax.vmap(jax.grad(network_loss), in_axes=(0, None))(jnp.asarray(places), TARGET))
+        slope = -np.asarray(jax.jit(jax.vmap(jax.grad(network_loss), in_axes=(0, None)))(places, TARGET))
     slope[:, :3] *= 2 * places[:, :3]  # of the squares
     times = np.append(np.linspace(0.0, 60.0, 1501), 400.0)
     path = train_toy_network(times, [config.start] * 3 + [0.0], TARGET)
-    summed = np.array([float(np.mean(PARITY * _output(p))) for p in path["parameter"].values[::50]])
+    some = path["parameter"].values[::50]
+    with jax.enable_x64(True):
+        outputs = np.asarray(jax.jit(jax.vmap(network_output))(some))
     half = float(np.interp(0.5, path["strength"], times))
     begin = float(path["strength"][0])
     factor = (np.log(1 / begin - 1)) / (2 * half)  # one sigmoid that passes one half at the same time
@@ -75,19 +76,14 @@ def run(config: Config) -> xr.Dataset:
             "mode_strength": path["mode_strength"],
             "strength": path["strength"],
             "parameter": path["parameter"],
-            "summed_strength": ("moment", summed),
-            "mode_sum": ("moment", mode_strengths(path["parameter"].values[::50].T, TARGET).sum(axis=0)),
+            "summed_strength": ("moment", (PARITY * outputs).mean(axis=1) / TARGET),
+            "mode_sum": ("moment", mode_strengths(some.T, TARGET).sum(axis=0)),
             "sigmoid": ("time", over_time(times, 1.0, factor, rate=2.0, start=begin)),
             "sigmoid_factor": factor,
             "delay": ("mode", _delays(config.smaller)),
         }
     )
     return recorded(record, config, begun)
-
-
-def _output(parameters: np.ndarray) -> np.ndarray:
-    with jax.enable_x64(True):
-        return np.asarray(network_output(jnp.asarray(parameters)))
 
 
 def _delays(starts: tuple[float, float]) -> np.ndarray:

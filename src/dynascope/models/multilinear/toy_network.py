@@ -41,6 +41,7 @@ def network_loss(parameters: Any, target: Any) -> Any:
 
 
 _gradient = jax.jit(jax.grad(network_loss))
+_losses = jax.jit(jax.vmap(network_loss, in_axes=(0, None)))
 
 
 def mode_rates(parameters: Any, target: Any, *, learning_rate: Any = 1.0, published: bool = False) -> Any:
@@ -109,7 +110,7 @@ def train_toy_network(times: Any, start: Any, target: float = 1.0, *, learning_r
 
         span = (0.0, max(float(grid[-1]), 1e-300))
         path = solve_ivp(slope, span, begin, method="DOP853", t_eval=grid, rtol=1e-10, atol=1e-13).y.T
-        loss = np.asarray(jax.vmap(network_loss, in_axes=(0, None))(jnp.asarray(path), scale))
+        loss = np.asarray(_losses(path, scale))
     modes = mode_strengths(path.T, scale).T
     return xr.Dataset(
         {
