@@ -156,8 +156,6 @@ def test_fitted_exponents_cover_the_truth():
         ({"target": -1.0}, "target must be above 0"),
         ({"learning_rate": 0}, "learning_rate must be above 0"),
         ({"skills": 0}, "skills must be a whole number of at least 1"),
-        ({"skills": 2.5}, "skills must be a whole number"),
-        ({"linear": "no"}, "linear must be True or False"),
         ({"exponent": "steep"}, "exponent must be a real number"),
         ({"target": xr.DataArray([1.0, 2.0], dims="time")}, "dimension name 'time' is taken"),
     ],

@@ -41,7 +41,7 @@ def test_partial_bases_reach_their_share(nodes, draw):
 def test_gradient_flow_on_few_samples_finds_the_minimum_norm():
     seen = np.random.default_rng(2).standard_normal((4, 9))
     readout = np.full(9, 1 / 3)
-    run = sampled_skill(seen, data=8, target=1.0).flow([0.0, 4000.0], 1e-4, 1e-4 * np.ones(9), learning_rate=1.0)
+    run = sampled_skill(seen, data=8, target=1.0).flow([0.0, 400.0], 1e-4, 1e-4 * np.ones(9), learning_rate=1.0)
     norm = np.linalg.pinv(seen) @ (seen @ readout)
     np.testing.assert_allclose(run["strength"][-1], norm @ readout, atol=2e-4)
     np.testing.assert_allclose(minimum_norm_strength(seen, readout), norm @ readout, rtol=1e-10)
@@ -110,7 +110,7 @@ def test_calibration_covers_the_planted_value(kind, trials):
     value, x = PLANTED[kind]
     model = Multilinear(1, target=5.0, learning_rate=0.02)
     truth = model.emergence(kind, 1, x, calibration=value)
-    random, inside, runs = np.random.default_rng(7), 0, 120
+    random, inside, runs = np.random.default_rng(7), 0, 60
     for _ in range(runs):
         noise = 0.2 * random.standard_normal((trials, len(x)))
         if trials > 1:  # noise that is shared along x, as between runs of a network
@@ -118,7 +118,7 @@ def test_calibration_covers_the_planted_value(kind, trials):
         found = calibrate_emergence(kind, x, (truth + noise)[0 if trials == 1 else slice(None)], model=model)
         assert bool(found["ok"])
         inside += float(found["low"]) <= value <= float(found["high"])
-    assert 0.89 <= inside / runs <= 1.0  # 95 % less three standard errors of 120 runs
+    assert 0.866 <= inside / runs  # 95 % less three standard errors of 60 runs
 
 
 @given(st.floats(0.01, 1.0), st.integers(1, 3))

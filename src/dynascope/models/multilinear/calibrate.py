@@ -13,7 +13,7 @@ from dynascope.models.multilinear.model import Multilinear
 from dynascope.models.parameters import as_float, one_of, require, scalar
 
 _STEP = 1e-4  # of the number's logarithm, for its derivative
-_GRID = 200  # values of the calibration tried before the best one is refined
+_GRID = 60  # values of the calibration tried before the best one is refined
 
 
 def calibrate_emergence(
