@@ -42,6 +42,17 @@ def test_simulate_draws_and_speaks_json(run, tmp_path):
     assert (tmp_path / answer["record"]).exists()
 
 
+def test_simulate_multilinear_writes_and_draws(run, tmp_path):
+    status, out, _ = run(
+        "simulate", "multilinear", "--exponent", "0.3,0.6", "--steps", "20", "--trials", "2", "--track", "1,3",
+        "--linear", "--out", "a.png",
+    )  # fmt: skip
+    assert status == 0, out
+    record = load(tmp_path / "a.nc")
+    assert record["strength"].sizes == {"exponent": 2, "trial": 2, "time": 21, "skill": 2}
+    assert (tmp_path / "a.png").exists()
+
+
 def test_show_describes_and_draws(run, tmp_path):
     run("simulate", "spring-block", *QUICK, "--out", "a.nc")
     status, out, _ = run("show", "a.nc", "--out", "a.html")

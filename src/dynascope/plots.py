@@ -197,6 +197,8 @@ def plot_run(run: xr.Dataset) -> Figure:
     >>> len(plot_run(SpringBlock().simulate(duration=5.0, trials=2)).axes)
     2
     """
+    if "load" not in run and "loss" in run:
+        return _loss_figure(run)
     _require(run, "load", ("trial", "time", "layer"), at_most=2)
     varied = [str(dim) for dim in run["load"].dims if dim not in ("trial", "time", "layer")]
     if len(varied) == 2:
@@ -209,4 +211,24 @@ def plot_run(run: xr.Dataset) -> Figure:
     plot_load_curves(run, axes[0, 0], along=(parameters or varied)[0] if varied else None)
     if not varied:
         plot_trajectories(run, axes[0, 1])
+    return figure
+
+
+def _loss_figure(run: xr.Dataset) -> Figure:
+    """Mean loss over time, one line for each point of the grid (the first seven)."""
+    mean = run["loss"].mean("trial")
+    points = (
+        mean.stack(point=[dim for dim in mean.dims if dim != "time"]) if mean.ndim > 1 else mean.expand_dims("point")
+    )
+    figure, axes = new_figure(width=5.5, height=4.0)
+    ax = axes[0, 0]
+    for index in range(min(points.sizes["point"], len(PALETTE))):
+        one = points.isel(point=index)
+        names = [f"{n} {_short(float(c))}" for n, c in one.coords.items() if c.ndim == 0 and n != "point"]
+        ax.plot(run["time"], one, color=PALETTE[index], label=", ".join(names) or None)
+    ax.set_yscale("log")
+    ax.set_xlabel(axis_label(run["time"]))
+    ax.set_ylabel(axis_label(run["loss"]))
+    if ax.get_legend_handles_labels()[1]:
+        ax.legend(frameon=False, fontsize="small")
     return figure
