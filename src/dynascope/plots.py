@@ -217,9 +217,8 @@ def plot_run(run: xr.Dataset) -> Figure:
 def _loss_figure(run: xr.Dataset) -> Figure:
     """Mean loss over time, one line for each point of the grid (the first seven)."""
     mean = run["loss"].mean("trial")
-    points = (
-        mean.stack(point=[dim for dim in mean.dims if dim != "time"]) if mean.ndim > 1 else mean.expand_dims("point")
-    )
+    varied = [dim for dim in mean.dims if dim != "time"]
+    points = mean.stack(point=varied) if varied else mean.expand_dims("point")
     figure, axes = new_figure(width=5.5, height=4.0)
     ax = axes[0, 0]
     for index in range(min(points.sizes["point"], len(PALETTE))):

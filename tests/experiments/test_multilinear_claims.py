@@ -20,7 +20,7 @@ WRONG = {
         {"eq4.11-flow", "eqC.4-flow"},
     ),
     "loss": (
-        "strengths", Multilinear, "loss", lambda right: lambda self, *a, **k: 1.05 * right(self, *a, **k),
+        "strengths", Multilinear, "loss", lambda right: lambda self, *a, **k: 1.1 * right(self, *a, **k),
         {"eq4.17-descent", "eq4.17-together", "eq4.28-start"},
     ),
     "exponent": (
