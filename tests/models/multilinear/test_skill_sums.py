@@ -1,5 +1,7 @@
 """Sums over skills and means over data against adding up every term."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -95,6 +97,18 @@ def test_many_skills_need_few_nodes():
     for time in (1e2, 1e6, 1e9):
         direct = np.sum(share * task.gap(time * share) ** 2) / 2
         np.testing.assert_allclose(task.loss(np.array([time]), None, None), direct, rtol=1e-11)
+
+
+def test_no_table_of_skills_and_times_is_made():
+    model = Multilinear(10**6)
+    model.loss(time=1.0)
+    tracemalloc.start()
+    try:
+        model.loss(time=np.geomspace(1, 1e7, 10_000))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 20e6  # bytes; the table would take 80 GB
 
 
 def test_power_sum_near_its_end():

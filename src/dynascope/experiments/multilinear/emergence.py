@@ -139,7 +139,7 @@ def plot(record: xr.Dataset) -> Any:
         ax.plot(one["time"], one["strength"] / TARGET, "--", color=colour, linewidth=2, label=f"skill {skill}")
         ax.plot(one["time"], one["predicted"] / TARGET, color=colour, linewidth=1)
     ax.set_xlabel("time T (training steps)")
-    ax.set_ylabel("strength R/S (dashed: trained, lines: predicted)")
+    ax.set_ylabel("R/S (dashed: trained, line: predicted)")
     ax.legend(frameon=False, fontsize="small")
     ax = axes[0, 1]
     ax.plot(record["available"], record["share"], "o", color=PALETTE[0], label="trained")

@@ -174,9 +174,13 @@ def plot(record: xr.Dataset) -> Any:
             ax.plot(record[name], record[f"{name}_plain"].sel(exponent=alpha), ":", color=colour, linewidth=1)
         ax.set_xscale("log")
         ax.set_yscale("log")
+        if name != "time":  # a range too short for powers of ten
+            ax.set_xticks(record[name].values, [f"{value:g}" for value in record[name].values])
+            ax.tick_params(axis="x", which="minor", labelbottom=False)
         ax.set_xlabel(labels[name])
         ax.legend(frameon=False, fontsize="small", loc="lower left")
-    axes[0, 0].set_ylabel("loss (points: trained; lines: law; dotted: infinitely many skills)", fontsize="small")
+    axes[0, 0].set_ylabel("loss (points: trained, lines: law)")
+    figure.suptitle("dotted: power law of infinitely many skills", fontsize="small")
     return figure
 
 
