@@ -89,6 +89,16 @@ def test_skills_that_were_never_seen_keep_their_start():
     np.testing.assert_allclose(run["loss"], direct, rtol=1e-9)
 
 
+@pytest.mark.parametrize("batch", [0, 3])
+def test_data_without_any_known_skill_teach_nothing(batch):
+    model = Multilinear(10**4, 0.05, 1.0, 0.2, 0.5)
+    run = model.simulate(30, batch, 8, data=1, parameters=1, save_points=2, track=[1, 2], seed=2)
+    taught = run["strength"].isel(time=-1).sel(skill=1) > 0.2
+    assert not taught.all()
+    form = [float(model.loss(time=0.0, parameters=1))] * 2
+    np.testing.assert_allclose(run["loss"].isel(trial=np.flatnonzero(~taught)[0]), form, rtol=1e-9)
+
+
 @given(st.floats(0.1, 1.5), st.floats(1e-6, 0.9), targets)
 def test_prefactor_in_time_is_a_difference_of_polylogarithms(alpha, start, target):
     task = SkillSet(1000, alpha, target, start * target, 0.7, False)

@@ -49,11 +49,8 @@ def batch_step(state: dict[str, Any], noise: Any, time: Any, p: Any, dt: Any) ->
     level = jnp.broadcast_to(ndtr(noise), (batch, points, lanes))
     cumulative = jnp.broadcast_to(p["cumulative"], (slots, points, lanes))
     search = jax.vmap(jax.vmap(jnp.searchsorted, in_axes=1, out_axes=1), in_axes=1, out_axes=1)
-    place = (
-        search(cumulative, level),
-        jnp.arange(points)[:, None],
-        jnp.arange(lanes),
-    )  # beyond the rows: no such skill
+    slot = search(cumulative, level)  # beyond the last one for a skill that the model lacks
+    place = (slot, jnp.arange(points)[:, None], jnp.arange(lanes))
     read = {name: value.at[place].get(mode="fill", fill_value=0.0) for name, value in state.items()}
     strength = read["weight"] if "weight" in read else read["first"] * read["second"]
     pull = p["learning_rate"] / batch * (p["target"] - strength)
@@ -125,7 +122,7 @@ def _sampled_slots(tasks: list[SkillSet], options: Options, data: int, seed: int
         level = np.random.default_rng([seed, trial]).random(data)
         for chances in cumulative:
             drawn.append(np.unique(np.searchsorted(chances, level * chances[-1]) + 1, return_counts=True))
-    most = max(int(np.sum(rank <= options.parameters)) for rank, _ in drawn)
+    most = max(1, *(int(np.sum(rank <= options.parameters)) for rank, _ in drawn))  # at least one slot, maybe empty
     shape = (most, len(tasks), stepping.padded_trials(options.trials))  # lanes that pad the trials stay empty
     ranks, shares, missing = np.full(shape, tasks[0].skills + 1), np.zeros(shape), np.zeros(shape[1:])
     for index, (rank, counts) in enumerate(drawn):
