@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope import DeepLinear, LocallyElastic, ModeEquation, ScalarNetwork, SpringBlock, digest, grid, load, save
+from dynascope import (
+    DeepLinear,
+    LocallyElastic,
+    ModeEquation,
+    Multilinear,
+    ScalarNetwork,
+    SpringBlock,
+    digest,
+    grid,
+    load,
+    save,
+)
 from dynascope.cli import FAMILIES as COMMANDS
 from dynascope.experiments.registry import EXPERIMENTS
 
@@ -19,6 +30,7 @@ FAMILIES = {
     "elastic": (LocallyElastic, "noise", [0.1, 0.3], {"duration": 2.0, "save_points": 3, "samples": 3}),
     "deep_linear": (DeepLinear, "label_noise", [0.0, 0.3], {"duration": 0.1, "save_points": 3}),
     "linear_modes": (ScalarNetwork, "target", [0.5, 2.0], {"duration": 0.1, "save_points": 3, "batch": 4}),
+    "multilinear": (Multilinear, "learning_rate", [0.05, 0.2], {"steps": 10, "batch": 20, "save_points": 3}),
     "mode": (ModeEquation, "label_noise", [0.1, 0.3], {"duration": 2.0, "save_points": 3}),
 }
 FOLDERS = {"mode": "deep_linear"}  # where a family lives, if not in a folder of its own name

@@ -22,17 +22,20 @@ if TYPE_CHECKING:
     from dynascope.models.elastic.model import LocallyElastic
     from dynascope.models.elastic.strengths import PowerLaw, Sampled
     from dynascope.models.linear_modes import DiagonalNetwork, ScalarNetwork, TwoLayerLinear, learnability
+    from dynascope.models.multilinear import Multilinear, calibrate_emergence
 
 __all__ = [
     "DeepLinear",
     "DiagonalNetwork",
     "LocallyElastic",
     "ModeEquation",
+    "Multilinear",
     "PowerLaw",
     "Sampled",
     "ScalarNetwork",
     "SpringBlock",
     "TwoLayerLinear",
+    "calibrate_emergence",
     "digest",
     "estimate_elasticity",
     "estimate_strengths",
@@ -54,10 +57,12 @@ _ON_FIRST_USE = {
     "DiagonalNetwork": "models.linear_modes",
     "LocallyElastic": "models.elastic.model",
     "ModeEquation": "models.deep_linear.mode",
+    "Multilinear": "models.multilinear",
     "PowerLaw": "models.elastic.strengths",
     "Sampled": "models.elastic.strengths",
     "ScalarNetwork": "models.linear_modes",
     "TwoLayerLinear": "models.linear_modes",
+    "calibrate_emergence": "models.multilinear",
     "estimate_elasticity": "models.elastic.elasticity",
     "estimate_strengths": "models.elastic.estimate",
     "etf_distance": "measure.collapse",

@@ -21,6 +21,7 @@ from dynascope.experiments.registry import find, names
 from dynascope.models.deep_linear import DeepLinear, ModeEquation
 from dynascope.models.elastic import LocallyElastic
 from dynascope.models.linear_modes import ScalarNetwork
+from dynascope.models.multilinear import Multilinear
 from dynascope.models.parameters import ParameterValue, grid
 from dynascope.models.spring_block import SpringBlock
 from dynascope.records import attribute, check_writable, digest, load, save, to_json, write_text
@@ -31,6 +32,7 @@ FAMILIES: dict[str, type[Any]] = {
     "deep-linear": DeepLinear,
     "mode": ModeEquation,
     "scalar-network": ScalarNetwork,
+    "multilinear": Multilinear,
 }
 _COLOURS = {"reproduced": "green", "erratum": "yellow", "not reproduced": "bold red", "not run": "dim"}
 

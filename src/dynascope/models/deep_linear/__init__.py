@@ -7,5 +7,6 @@ grid, `equations` one step of each optimiser, `teacher` what is learned and from
 """
 
 from dynascope.models.deep_linear.mode import ModeEquation
+from dynascope.models.deep_linear.network import CITE, DeepLinear
 
 __all__ = ["CITE", "DeepLinear", "ModeEquation"]

@@ -1,0 +1,370 @@
+"""The multilinear model as users meet it: skills in, curves, scaling laws, emergence and simulations out."""
+
+import time as clock
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+import xarray as xr
+from jaxtyping import Float
+
+from dynascope.models import stepping
+from dynascope.models.multilinear import emergence, scaling
+from dynascope.models.multilinear.curves import SkillSet
+from dynascope.models.multilinear.descent import Options, label_run, run_descent
+from dynascope.models.noise import seed_key
+from dynascope.models.parameters import (
+    Grid,
+    ParameterValue,
+    as_float,
+    broadcast,
+    count,
+    flag,
+    one_of,
+    refuse_unknown,
+    require,
+    scalar,
+)
+from dynascope.records import with_provenance
+
+CITE = "nam2024inductive"
+
+_FIELDS = ("exponent", "target", "initial", "learning_rate")  # none has core dimensions
+_RESULT_NAMES = ("trial", "time", "skill", "budget", "parameters", "loss", "training_loss", "strength")
+
+
+class Multilinear(eqx.Module):
+    """Many skills, each learned by a product of two parameters: f = Σ_k a_k b_k g_k (4.9).
+
+    R_k/S = 1/(1 + (S/R(0) − 1) exp(−2 η (d_k/D) S T)) (4.11), P(k) ∝ k^−(α+1) (4.1), loss ½ E[(f* − f)²] (4.5)
+
+    Fields are numbers, arrays that broadcast, or DataArrays whose dimensions keep their names.
+
+    skills: number n_s of skills.
+    exponent: α > 0 of their frequencies k^−(α+1).
+    target: S > 0, the strength of a skill that is learned.
+    initial: R(0) of every skill, between 0 and the target; a_k and b_k both start at its root.
+    learning_rate: η > 0.
+    linear: whether a skill has one parameter w_k (C.3) instead of two; then initial may be 0.
+
+    Time is training steps of gradient descent, for steps so small that it follows gradient flow: 2 η S P(1) ≪ 1.
+    Skills are decoupled: their supports do not overlap. Source: layerwise (4.1)–(4.44), (5.1)–(5.9), (C.1)–(C.4).
+
+    >>> model = Multilinear(skills=100_000, exponent=0.6, target=5.0, initial=0.01, learning_rate=0.05)
+    >>> model.loss(time=[0, 1e3, 1e5]).round(3).tolist()
+    [12.45, 2.206, 0.385]
+    """
+
+    skill_exponent: Float[np.ndarray, "..."]
+    target: Float[np.ndarray, "..."]
+    initial: Float[np.ndarray, "..."]
+    learning_rate: Float[np.ndarray, "..."]
+    grid: Grid
+    skills: int = eqx.field(static=True)
+    linear: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        skills: int = 1000,
+        exponent: ParameterValue = 0.6,
+        target: ParameterValue = 1.0,
+        initial: ParameterValue = 0.01,
+        learning_rate: ParameterValue = 0.1,
+        linear: bool = False,
+    ):
+        given = {"exponent": exponent, "target": target, "initial": initial, "learning_rate": learning_rate}
+        aligned, self.grid = broadcast(given, core=dict.fromkeys(_FIELDS, ()), reserved=_RESULT_NAMES)
+        for name in ("exponent", "target", "learning_rate"):
+            require(name, aligned[name], aligned[name] > 0, "be above 0")
+        self.skills, self.linear = count("skills", skills), flag("linear", linear)
+        if self.skills > 2**53:
+            raise ValueError(f"skills must be at most 2**53, where ranks stop being exact, got {skills}")
+        begin, end = np.broadcast_arrays(aligned["initial"], aligned["target"])
+        require("initial", begin, begin < end, "be below target, the strength of a learned skill")
+        above = begin >= 0 if self.linear else begin > 0
+        require("initial", begin, above, "be at least 0" if self.linear else "be above 0, or no product can grow")
+        self.skill_exponent, self.target = aligned["exponent"], aligned["target"]
+        self.initial, self.learning_rate = aligned["initial"], aligned["learning_rate"]
+
+    def _tasks(self) -> list[SkillSet]:
+        """The points of the grid, one after another."""
+        fields = (self.skill_exponent, self.target, self.initial, self.learning_rate)
+        flat = [np.broadcast_to(field, self.grid.shape).ravel() for field in fields]
+        return [
+            SkillSet(self.skills, float(alpha), float(target), float(initial), float(rate), self.linear)
+            for alpha, target, initial, rate in zip(*flat, strict=True)
+        ]
+
+    def _gather(self, value: Callable[[SkillSet], Any]) -> np.ndarray:
+        """One value or array for each point, shaped (…grid, …)."""
+        values = np.stack([np.asarray(value(task), float) for task in self._tasks()])
+        return values.reshape((*self.grid.shape, *values.shape[1:]))
+
+    def _ranks(self, skill: Any) -> np.ndarray:
+        ranks = as_float("skill", skill)
+        inside = (ranks >= 1) & (ranks <= self.skills) & (ranks == np.floor(ranks))
+        require("skill", ranks, inside, f"be a whole number from 1 to skills = {self.skills}")
+        return ranks
+
+    def _resources(self, time: Any, data: Any, parameters: Any) -> tuple[list[np.ndarray | None], tuple[int, ...]]:
+        """Checked and flattened, None where without limit; and the shape that they have together."""
+        given: dict[str, np.ndarray] = {}
+        for name, values in (("time", time), ("data", data), ("parameters", parameters)):
+            if values is not None:
+                given[name] = as_float(name, values)
+                require(name, given[name], given[name] >= 0, "be at least 0")
+                whole = (given[name] == np.floor(given[name])) | (name == "time")
+                require(name, given[name], whole, "be whole numbers")
+        if "data" in given:
+            require("data", given["data"], given["data"] >= 1, "be at least 1; leave it out for unlimited data")
+        if "parameters" in given:
+            most = given["parameters"] <= self.skills
+            require("parameters", given["parameters"], most, f"be at most skills = {self.skills}")
+        try:
+            shape = np.broadcast_shapes(*(values.shape for values in given.values()))
+        except ValueError as error:
+            shapes = ", ".join(f"{name} {values.shape}" for name, values in given.items())
+            raise ValueError(f"{' and '.join(given)} must broadcast against each other, got {shapes}") from error
+        names = ("time", "data", "parameters")
+        return [np.broadcast_to(given[n], shape).ravel() if n in given else None for n in names], shape
+
+    def frequency(self, skill: Any) -> Float[np.ndarray, "..."]:
+        """P(k) = A k^−(α+1): how often each skill occurs (4.1).
+
+        >>> Multilinear(skills=2, exponent=1.0).frequency([1, 2]).tolist()
+        [0.8, 0.2]
+        """
+        ranks = self._ranks(skill)
+        return self._gather(lambda task: task.frequency(ranks))
+
+    def strength(
+        self, skill: Any, time: Any = None, data: Any = None, *, parameters: Any = None
+    ) -> Float[np.ndarray, "..."]:
+        """Strength R_k of skills after some time, with some data, in a model with some of the skills.
+
+        (4.11) averaged over d_k ~ Binomial(D, P(k)). What is not given is without limit; a model has the first
+        `parameters` skills, and R = 0 for the others (the printed (B.14) leaves them at R(0), which a model without
+        their basis function cannot have). Shape: grid, then that of `skill`, then that of the resources together.
+
+        >>> Multilinear(target=5.0).strength([1, 2], time=[0.0, 1e3]).round(3).tolist()
+        [[0.01, 5.0], [0.01, 5.0]]
+        >>> Multilinear(exponent=1.0, skills=2, initial=0.1).strength(2, data=[1, 10]).round(3).tolist()
+        [0.28, 0.903]
+        """
+        ranks = self._ranks(skill)
+        (times, sizes, known), shape = self._resources(time, data, parameters)
+        has = np.ones((1, ranks.size)) if known is None else known[:, None] >= ranks.ravel()
+        cases = int(np.prod(shape, dtype=int))
+        values = self._gather(
+            lambda task: np.broadcast_to(has * task.strength(ranks.ravel(), times, sizes), (cases, ranks.size))
+        )
+        return np.moveaxis(values, -2, -1).reshape((*self.grid.shape, *ranks.shape, *shape))
+
+    def loss(self, time: Any = None, data: Any = None, parameters: Any = None) -> Float[np.ndarray, "..."]:
+        """Loss after `time` steps, with `data` samples, in a model with `parameters` skills: (4.17).
+
+        ½ S² Σ_{k ≤ N} P(k) E[(1 − R_k/S)²] + ½ S² Σ_{k > N} P(k), the mean over data sets of D samples. What is not
+        given is without limit. Arrays broadcast against each other (`time[:, None]` and `parameters` make a table).
+        Shape: grid, then theirs. Every rank would be one term of the sum; a few hundred representative ranks give it
+        with a relative error below 1e-12 while the loss is above 1e-15 of its start (for 10⁷ skills as for 10³).
+
+        >>> model = Multilinear(skills=10**7, exponent=0.3)
+        >>> model.loss(time=[1e2, 1e4], data=10**5, parameters=[[10**3], [10**6]]).shape
+        (2, 2)
+        """
+        cases, shape = self._resources(time, data, parameters)
+        size = int(np.prod(shape, dtype=int))
+        values = self._gather(lambda task: np.broadcast_to(task.loss(*cases), (size,)))
+        return values.reshape((*self.grid.shape, *shape))
+
+    def exponent(self, resource: str) -> Float[np.ndarray, "..."]:
+        """Exponent of the loss in "time", "data", "parameters" or "compute": Table 4.1.
+
+        −α/(α+1), −α/(α+1), −α, −α/(α+2).
+
+        >>> float(Multilinear(exponent=0.6).exponent("time").round(3))
+        -0.375
+        """
+        alpha = np.broadcast_to(self.skill_exponent, self.grid.shape)
+        return scaling.exponent(one_of("resource", resource, scaling.RESOURCES), alpha)
+
+    def prefactor(self, resource: str) -> Float[np.ndarray, "..."]:
+        """Constant c in loss ≈ c·resource^exponent for skills without limit; the source leaves it out.
+
+        See `models/multilinear/scaling.py` for the formulas, which follow from (4.17) without approximation.
+
+        >>> float(Multilinear(skills=10**6).prefactor("parameters").round(4))
+        0.3646
+        """
+        one_of("resource", resource, scaling.RESOURCES)
+        return self._gather(lambda task: scaling.prefactor(resource, task))
+
+    def absent_loss(self, resource: str = "time", *, published: bool = False) -> Float[np.ndarray, "..."]:
+        """L_C of (C.2): the loss that skills beyond the last one would add, which a finite number does not have.
+
+        ½ (S − R(0))² A ζ(α+1, n_s+1), with S in place of S − R(0) for parameters and compute. `published=True`: the
+        printed ½ S² A n_s^−α/α, which is the same for many skills and R(0) ≪ S.
+
+        >>> float(Multilinear(skills=50_000, exponent=0.1).absent_loss().round(3))
+        0.231
+        """
+        one_of("resource", resource, scaling.RESOURCES)
+        flag("published", published)
+        return self._gather(lambda task: scaling.absent_loss(resource, task, published=published))
+
+    def scaling_law(self, resource: str, amount: Any, *, finite: bool = True) -> Float[np.ndarray, "..."]:
+        """prefactor·amount^exponent − absent loss: the scaling law, corrected for a finite number of skills (C.2).
+
+        Holds between the first skill being learned and the last one being begun. `finite=False` leaves the correction
+        out. Shape: grid, then that of `amount`.
+
+        >>> model = Multilinear(skills=50_000, exponent=0.1, learning_rate=1.0)
+        >>> abs(float(model.scaling_law("time", 1e3) / model.loss(time=1e3)) - 1) < 1e-3
+        True
+        """
+        x = as_float("amount", amount)
+        require("amount", x, x > 0, "be above 0")
+        behind = (..., *(None,) * x.ndim)
+        power = x ** self.exponent(resource)[behind]
+        law = self.prefactor(resource)[behind] * power
+        return np.asarray(law - self.absent_loss(resource)[behind] if flag("finite", finite) else law)
+
+    def optimal_compute(self, budgets: Any) -> xr.Dataset:
+        """Best split of compute C = T·N between steps and skills, for each budget: (4.43) without its approximations.
+
+        Every whole N from 1 to `skills` is a candidate; T = C/N is not rounded. Returns over (…grid, budget) steps T,
+        known_skills N, loss there, and last_strength R_N/S of the last skill that the model has.
+
+        >>> best = Multilinear(skills=10**6).optimal_compute([1e5, 1e7])
+        >>> best["known_skills"].values.astype(int).tolist()
+        [20, 120]
+        """
+        amounts = as_float("budgets", budgets)
+        if amounts.ndim != 1 or amounts.size == 0 or np.any(amounts <= 0):
+            raise ValueError(f"budgets must be a list of numbers above 0, got {amounts}")
+        found = self._gather(lambda task: scaling.best_split(task, amounts))  # (…grid, 4, budget)
+        names = ("steps", "known_skills", "loss", "last_strength")
+        dims = (*self.grid.dims, "budget")
+        coordinates: dict[str, Any] = {"budget": ("budget", amounts, {"units": "steps × skills"})}
+        values = {name: (dims, found[..., index, :]) for index, name in enumerate(names)}
+        return xr.Dataset(values, coords=coordinates | self.grid.coordinates)
+
+    def emergence(
+        self, kind: str, skill: Any, x: Any, *, calibration: float = 1.0, published: bool = False
+    ) -> Float[np.ndarray, "..."]:
+        """Strength of skills in the extended model of a network that has to find them: (5.2), (5.5), (5.9).
+
+        kind: "time" (x: steps), "data" (samples) or "parameters" (basis functions, such as hidden nodes).
+        skill: ranks. x: a number or list. calibration: the factor on the rate (called 𝓑² in (5.2)), D_c or N_c, as
+        found by `calibrate_emergence`; 1 is the plain model. published: (5.5) as printed instead of its correction.
+
+        >>> model = Multilinear(skills=5, target=5.0)
+        >>> model.emergence("data", [1, 2], [800, 1600], calibration=800.0).round(2).tolist()
+        [[2.96, 5.0], [0.98, 1.96]]
+        """
+        ranks, places = self._ranks(skill), as_float("x", x)
+        value = self._calibration(kind, calibration)
+        flag("published", published)
+        require("x", places, places >= 0, "be at least 0")
+        if kind == "data":
+            require("x", places, (places >= 1) & (places == np.floor(places)), "be whole numbers from 1 on")
+        return self._gather(lambda task: emergence.strength(task, kind, ranks, places, value, published=published))
+
+    def emergence_point(
+        self, kind: str, skill: Any, threshold: float = 0.5, *, calibration: float = 1.0, published: bool = False
+    ) -> Float[np.ndarray, "..."]:
+        """Steps, samples or basis functions at which skills pass `threshold`·S in the extended model.
+
+        Steps are real numbers, samples and basis functions the smallest whole numbers. Arguments as in `emergence`.
+
+        >>> Multilinear(skills=5, target=5.0).emergence_point("parameters", [1, 2, 3], calibration=4.0).tolist()
+        [2.0, 6.0, 10.0]
+        """
+        ranks, value = self._ranks(skill), self._calibration(kind, calibration)
+        level = scalar("threshold", threshold, above=0.0)
+        require("threshold", np.array(level), np.array(level < 1), "be below 1, where a skill is complete")
+        return self._gather(lambda task: emergence.passing(task, kind, ranks, level, value, published=published))
+
+    def _calibration(self, kind: str, calibration: Any) -> float:
+        one_of("kind", kind, emergence.KINDS)
+        if kind == "time" and self.linear:
+            raise ValueError("kind 'time' needs the multilinear model: a linear one does not emerge; use strength(…)")
+        least = 1.0 if kind == "data" else None
+        return scalar("calibration", calibration, at_least=least, above=0.0)
+
+    def simulate(
+        self,
+        steps: int = 1000,
+        batch: int = 100,
+        trials: int = 10,
+        *,
+        seed: int = 0,
+        save_points: Any = 101,
+        data: int | None = None,
+        parameters: int | None = None,
+        track: Any = None,
+        precision: str = "float64",
+        progress: bool | None = None,
+        **unknown: Any,
+    ) -> xr.Dataset:
+        """Train the parameters a_k, b_k by (stochastic) gradient descent at every point of the grid.
+
+        steps: training steps.
+        batch: samples per step, drawn anew with replacement; 0 for the gradient of the whole loss.
+        trials: independent repetitions at every grid point.
+        seed: integer that fixes all randomness.
+        save_points: how many evenly spaced steps to save (at most every one), or the steps themselves.
+        data: size of the training set that each trial draws once; unlimited if not given.
+        parameters: how many of the skills the model has; all if not given.
+        track: ranks of the skills whose strength is saved; the first five if not given.
+        precision: float64 or float32.
+        progress: whether to draw a bar; by default on a terminal, after two seconds.
+
+        Returns loss over all skills and training_loss over the training set (…grid, trial, time), and strength
+        (…grid, trial, time, skill). Trial i is the same run whatever else runs, and draws the same random numbers at
+        every grid point. Needs η S < 1 (linear: η < 2) times the largest share of one skill in a step, which is 1 for
+        sampled batches: then no step can diverge.
+
+        >>> run = Multilinear(learning_rate=[0.05, 0.1]).simulate(steps=20, trials=4, save_points=3)
+        >>> run["strength"].dims, run["loss"].shape
+        (('grid_0', 'trial', 'time', 'skill'), (2, 4, 3))
+        """
+        begun = clock.perf_counter()
+        refuse_unknown(unknown, self.simulate)
+        options = Options(
+            steps=count("steps", steps),
+            batch=count("batch", batch, at_least=0),
+            trials=count("trials", trials),
+            data=None if data is None else count("data", data),
+            parameters=self.skills if parameters is None else count("parameters", parameters),
+            precision=one_of("precision", precision, ["float64", "float32"]),
+        )
+        seed_key(seed)
+        self._check_run(options)
+        ranks = np.atleast_1d(self._ranks(np.arange(1, min(self.skills, 5) + 1) if track is None else track)).astype(
+            int
+        )
+        if ranks.ndim != 1 or len(np.unique(ranks)) != ranks.size:
+            raise ValueError(f"track must be a list of different ranks, got {track!r}")
+        saves = stepping.save_steps(float(options.steps), 1.0, save_points)
+        found = run_descent(self._tasks(), options, ranks, saves=saves, seed=int(seed), progress=progress)
+        run = label_run(found, saves, ranks, self.grid)
+        parameters_used = {"skills": self.skills, "linear": self.linear, "exponent": self.skill_exponent.squeeze()}
+        parameters_used |= {name: getattr(self, name).squeeze() for name in _FIELDS[1:]}
+        recorded = asdict(options) | {"track": ranks}
+        return with_provenance(
+            run, "Multilinear", parameters_used, options=recorded, seed=int(seed), precision=precision,
+            wall_time=clock.perf_counter() - begun,
+        )  # fmt: skip
+
+    def _check_run(self, options: Options) -> None:
+        if options.parameters > self.skills:
+            raise ValueError(f"parameters must be at most skills = {self.skills}, got {options.parameters}")
+        largest = 1.0 if options.batch or options.data else self.frequency(1)
+        limit = 2.0 / largest if self.linear else 1 / (self.target * largest)
+        rates, limit = np.broadcast_arrays(self.learning_rate, limit)
+        rule = "2" if self.linear else "1/target"
+        most = f"stay below {rule} / (largest share of one skill in a step), here {float(limit.min()):.4g}"
+        require("learning_rate", rates, rates < limit, most)
