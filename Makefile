@@ -9,7 +9,7 @@ demo: .venv/base.stamp
 	$(BIN)/dynascope reproduce spring_block/phase_diagram --scale laptop
 
 test: .venv/all.stamp
-	MPLBACKEND=Agg $(BIN)/python -m pytest
+	MPLBACKEND=Agg $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 lint: .venv/all.stamp
 	$(BIN)/ruff check .
