@@ -13,7 +13,7 @@ from dynascope.records import digest, load, save
 
 if TYPE_CHECKING:
     from dynascope.measure.collapse import etf_distance, simplex_etf
-    from dynascope.measure.separation import separable, separating_direction
+    from dynascope.measure.hyperplanes import separable, separating_direction
     from dynascope.models.elastic.estimate import estimate_strengths, relative_difference
     from dynascope.models.elastic.strengths import PowerLaw, Sampled
 
@@ -40,8 +40,8 @@ _ON_FIRST_USE = {
     "estimate_strengths": "models.elastic.estimate",
     "etf_distance": "measure.collapse",
     "relative_difference": "models.elastic.estimate",
-    "separable": "measure.separation",
-    "separating_direction": "measure.separation",
+    "separable": "measure.hyperplanes",
+    "separating_direction": "measure.hyperplanes",
     "simplex_etf": "measure.collapse",
 }
 

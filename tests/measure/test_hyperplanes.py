@@ -9,8 +9,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from dynascope.measure import separation
-from dynascope.measure.separation import (
+from dynascope.measure import hyperplanes
+from dynascope.measure.hyperplanes import (
     pairwise_separable,
     separable,
     separating_direction,
@@ -85,9 +85,9 @@ def test_many_small_clouds_in_the_plane_meet_enumeration():
 
 
 def test_whole_numbers_alone_meet_enumeration(monkeypatch):
-    monkeypatch.setattr(separation, "_proves_gap", lambda *_: False)
-    monkeypatch.setattr(separation, "_proves_overlap", lambda *_: False)
-    monkeypatch.setattr(separation, "_widest_gap", lambda rows: (np.zeros(2), np.eye(len(rows))[0]))
+    monkeypatch.setattr(hyperplanes, "_proves_gap", lambda *_: False)
+    monkeypatch.setattr(hyperplanes, "_proves_overlap", lambda *_: False)
+    monkeypatch.setattr(hyperplanes, "_widest_gap", lambda rows: (np.zeros(2), np.eye(len(rows))[0]))
     rng = np.random.default_rng(4)
     for _ in range(300):
         a, b = (list(map(tuple, rng.integers(-4, 5, size=(rng.integers(1, 6), 2)).tolist())) for _ in range(2))
@@ -100,8 +100,8 @@ def test_whole_numbers_do_not_depend_on_where_they_start():
     apart = points + np.array([0, 2.0**-40]) * side[:, None]
     for size in range(1, 6):
         for support in combinations(range(5), size):
-            assert not separation._nearest_point_is_off_zero(points, side, np.array(support))
-            assert separation._nearest_point_is_off_zero(apart, side, np.array(support))
+            assert not hyperplanes._nearest_point_is_off_zero(points, side, np.array(support))
+            assert hyperplanes._nearest_point_is_off_zero(apart, side, np.array(support))
 
 
 def test_rounding_proves_no_gap():
@@ -114,8 +114,8 @@ def test_rounding_proves_no_gap():
         direction = np.cross(ends[1] - ends[0], rng.normal(size=3))  # nearly level
         value = points @ direction
         fooled += value[:2].min() > value[2]
-        assert not separation._proves_gap(points, side, direction)
-        assert separation._proves_gap(points + 1e-12 * side[:, None] * np.sign(direction), side, direction)
+        assert not hyperplanes._proves_gap(points, side, direction)
+        assert hyperplanes._proves_gap(points + 1e-12 * side[:, None] * np.sign(direction), side, direction)
     assert fooled > 20  # bare floating point is wrong about some
 
 
@@ -128,7 +128,7 @@ def test_rounding_proves_no_overlap(seed, features, depth):
     side = np.arange(features + 2) <= features
     for sign in (1, 0, -1):
         points = np.vstack([simplex, np.where(inside == depth, sign * depth, inside)])
-        proven = separation._proves_overlap(points, points, side)
+        proven = hyperplanes._proves_overlap(points, points, side)
         assert not proven or sign == 1
         assert separable(points[side], points[~side]) is (sign == -1)
         if sign == 1 and depth > 2.0**-30:
@@ -226,14 +226,14 @@ def test_floating_point_proofs_agree_with_whole_numbers(seed, features, distance
     rng = np.random.default_rng(seed)
     a, b = rng.normal(size=(12, features)), rng.normal(size=(9, features)) + distance / np.sqrt(features)
     points, side = np.concatenate([a, b]), np.arange(21) < 12
-    assert separable(a, b) == separation._nearest_point_is_off_zero(points, side, np.array([0]))
+    assert separable(a, b) == hyperplanes._nearest_point_is_off_zero(points, side, np.array([0]))
 
 
 def test_clear_cases_need_no_whole_numbers(monkeypatch):
     def fail(*_):
         raise AssertionError("the exact step ran")
 
-    monkeypatch.setattr(separation, "_nearest_point_is_off_zero", fail)
+    monkeypatch.setattr(hyperplanes, "_nearest_point_is_off_zero", fail)
     rng = np.random.default_rng(2)
     for features in (2, 10, 40):
         cloud, other = rng.normal(size=(2, 100, features))
@@ -247,7 +247,7 @@ def test_clear_cases_need_no_whole_numbers(monkeypatch):
 
 @pytest.mark.parametrize("proposal", ["nothing", "noise", "reversed"])
 def test_verdicts_do_not_depend_on_what_the_solver_says(monkeypatch, proposal):
-    solve, rng = separation._widest_gap, np.random.default_rng(3)
+    solve, rng = hyperplanes._widest_gap, np.random.default_rng(3)
 
     def propose(signed):
         direction, weights = solve(signed)
@@ -257,7 +257,7 @@ def test_verdicts_do_not_depend_on_what_the_solver_says(monkeypatch, proposal):
             return rng.normal(size=direction.shape), rng.uniform(size=weights.shape) * (rng.random(len(weights)) < 0.3)
         return -direction, weights[::-1].copy()
 
-    monkeypatch.setattr(separation, "_widest_gap", propose)
+    monkeypatch.setattr(hyperplanes, "_widest_gap", propose)
     for features, _ in product((2, 3, 5), range(4)):
         assert not separable(*_clouds_that_touch(rng, features))
         assert separable(*_clouds_that_touch(rng, features, 2.0**-40))
