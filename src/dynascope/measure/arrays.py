@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
-BLOCK = 2**22  # numbers that a piece of work holds at a time: 32 MiB of float64
+BLOCK = 2**23  # numbers that a piece of work holds at a time: 64 MiB of float64
 
 
 @contextmanager
@@ -27,14 +27,27 @@ def float64_of(**arrays: Any) -> Iterator[tuple[Any, ...]]:
     ...     features.dtype
     dtype('float64')
     """
+    with checked(**arrays) as (xp, *held):
+        yield (xp, *(None if each is None else xp.astype(each, xp.float64) for each in held))
+
+
+@contextmanager
+def checked(**arrays: Any) -> Iterator[tuple[Any, ...]]:
+    """Give the namespace and the arrays as they are, checked, for work that converts them piece by piece.
+
+    >>> with checked(features=np.ones(2, np.float32)) as (xp, features):
+    ...     features.dtype
+    dtype('float32')
+    """
     held = {name: _array(name, value) for name, value in arrays.items() if value is not None}
     _require_one_home(held)
     first = next(iter(held.values()))
     xp = compat.array_namespace(first)
     on = jax.enable_x64(True) if compat.is_jax_namespace(xp) else nullcontext()
     with on:
-        double = {name: _double(xp, name, value) for name, value in held.items()}
-        yield (xp, *(double.get(name) for name in arrays))
+        for name, value in held.items():
+            _require_finite(xp, name, value)
+        yield (xp, *(held.get(name) for name in arrays))
 
 
 def _array(name: str, value: Any) -> Any:
@@ -63,17 +76,15 @@ def _library(value: Any) -> str:
     return type(value).__module__.split(".")[0].removesuffix("lib")
 
 
-def _double(xp: Any, name: str, value: Any) -> Any:
+def _require_finite(xp: Any, name: str, value: Any) -> None:
     if not xp.isdtype(value.dtype, ("bool", "integral", "real floating")):
         raise ValueError(f"{name} must be an array of real numbers, got {value.dtype}")
     if value.ndim == 0 or 0 in value.shape:
         raise ValueError(f"{name} must hold at least one sample, got shape {tuple(value.shape)}")
-    double = xp.astype(value, xp.float64)
-    if not bool(xp.all(xp.isfinite(double))):
-        rows = xp.reshape(double, (double.shape[0], -1))
+    if xp.isdtype(value.dtype, "real floating") and not bool(xp.all(xp.isfinite(value))):
+        rows = xp.reshape(value, (value.shape[0], -1))
         sample = int(np.argmin(to_numpy(xp.all(xp.isfinite(rows), axis=1))))
         raise ValueError(f"{name} must be finite everywhere, got NaN or infinity in sample {sample}")
-    return double
 
 
 def to_numpy(array: Any) -> Float[np.ndarray, "..."]:
@@ -109,9 +120,7 @@ def rows_of(xp: Any, name: str, array: Any, samples: int | None = None, least: i
     return xp.reshape(array, (array.shape[0], -1))
 
 
-def class_codes(
-    labels: Any, samples: int, *, part: bool = False
-) -> tuple[np.ndarray, Int[np.ndarray, " sample"]]:
+def class_codes(labels: Any, samples: int, *, part: bool = False) -> tuple[np.ndarray, Int[np.ndarray, " sample"]]:
     """Split labels into the classes that occur, sorted, and the class of each sample as its index.
 
     A part of the data may hold a single class, or one sample of each.
@@ -176,11 +185,12 @@ def rank_of(values: Any, epsilon: float) -> int:
 def rounding_of(array: Any) -> float:
     """Relative size below which a singular value of an array, as it was given, is rounding.
 
-    max(shape)·ε, with ε that of its own precision: 2.2e-16 for float64, 1.2e-7 for float32.
+    max(shape)·ε of float64, in which it is decomposed, or 8·ε of its own precision where that is coarser: entries
+    rounded to float32 move singular values by about 1e-7 of the largest, however many there are.
 
     >>> rounding_of(np.ones((10, 4))) == 10 * np.finfo(np.float64).eps
     True
     """
     name = str(getattr(array, "dtype", "float64")).removeprefix("torch.")
-    digits = {"float32": 23, "float16": 10, "bfloat16": 7}.get(name, 52)
-    return float(max(np.shape(array)) * 2.0**-digits)
+    own = {"float32": 2.0**-20, "float16": 2.0**-7, "bfloat16": 2.0**-4}.get(name, 0.0)
+    return float(max(own, max(np.shape(array)) * 2.0**-52))

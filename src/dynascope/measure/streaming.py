@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from dynascope.measure.arrays import class_codes, float64_of, like, one_hot, rank_of, require_spread, rounding_of, rows_of
+from dynascope.measure.arrays import (
+    class_codes,
+    float64_of,
+    like,
+    one_hot,
+    rank_of,
+    require_spread,
+    rounding_of,
+    rows_of,
+)
 from dynascope.measure.arrays import to_numpy as host
 from dynascope.measure.separation import DEAD_BELOW, KINDS, MARGIN, describe, log_ratio
 from dynascope.models.parameters import one_of, scalar
