@@ -48,7 +48,7 @@ class LoadAccumulator:
 
     def __init__(self, *, kind: str = "trace") -> None:
         self.kind = one_of("kind", kind, KINDS)
-        self._layers: list[_ClassMoments] | list[_Fit] = []
+        self._layers: list[Any] = []  # _ClassMoments or _Fit, one per layer
 
     def update(self, features: Any, labels: Any) -> "LoadAccumulator":
         """Add a batch: the features of every layer, [(sample, …), …], and its labels; returns itself.
@@ -66,7 +66,7 @@ class LoadAccumulator:
         self._add(batch)
         return self
 
-    def merge(self, other: "LoadAccumulator") -> "LoadAccumulator":
+    def merge(self, other: Any) -> "LoadAccumulator":
         """Add what another accumulator has seen; returns itself and leaves the other as it was.
 
         >>> LoadAccumulator().merge(LoadAccumulator(kind="pinv"))
@@ -201,7 +201,7 @@ class _Fit:
             raise ValueError("labels must keep their number of outputs from batch to batch")
         samples = self.samples + other.samples
         gap = (other.mean - self.mean) * math.sqrt(self.samples * other.samples / samples)
-        triangle = np.linalg.qr(np.vstack([self.triangle, other.triangle, gap[None]]), mode="r")
+        triangle = np.asarray(np.linalg.qr(np.vstack([self.triangle, other.triangle, gap[None]]), mode="r"))
         mean = self.mean + (other.mean - self.mean) * (other.samples / samples)
         return _Fit(samples, self.width, mean, triangle, max(self.rounding, other.rounding))
 
