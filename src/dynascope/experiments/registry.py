@@ -24,6 +24,8 @@ EXPERIMENTS = {
     "spring_block/left_friction": "spring_block.left_friction:EXPERIMENT",
     "spring_block/inertial_phase_diagram": "spring_block.phase_diagrams:INERTIAL",
     "spring_block/langevin_phase_diagram": "spring_block.phase_diagrams:LANGEVIN",
+    "features/definitions": "features.definitions:EXPERIMENT",
+    "features/heaviside": "features.heaviside:EXPERIMENT",
 }
 
 

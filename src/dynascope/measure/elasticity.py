@@ -171,11 +171,11 @@ def gradient_gram(
         rows = len(classes) * outputs
         gram = torch.zeros(rows, rows, dtype=torch.float64, device=inputs.device)
         for names in _parts(weights, rows, limit):
-            slopes = torch.cat(
-                [_mean_slopes(read, weights, names, group) for group in groups]
-            )  # (class·output, weight)
-            for piece in slopes.split(2**20, dim=1):
-                gram += piece.double() @ piece.double().T
+            # (class·output, weight)
+            slopes = torch.cat([_mean_slopes(read, weights, names, group) for group in groups])
+            for first in range(0, slopes.shape[1], 2**20):
+                piece = slopes[:, first : first + 2**20].double()
+                gram += piece @ piece.T
     blocks = gram.cpu().numpy().reshape(len(classes), outputs, len(classes), outputs)
     strength = np.einsum("kili->kl", blocks) / outputs
     intra, inter = _inside_outside(strength)

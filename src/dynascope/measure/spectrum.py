@@ -139,6 +139,32 @@ def _functions(xp: Any, name: str, values: Any, samples: int) -> Any:
     return xp.reshape(values, (samples, -1)) / largest
 
 
+def eigenfunctions(train_features: Any, test_features: Any) -> tuple[Any, Any]:
+    """Find a layer's orthogonal features by Algorithm 1 and evaluate them at other samples.
+
+    With ϕ = U S Vᵀ from N training samples, ρ_k = s_k²/N and e_k(x) = √N u_k·Φ(x)/s_k, so that the mean over training
+    samples of e_k e_l is δ_kl and Σ_k ρ_k e_k(x) e_k(x') = Φ(x)·Φ(x').
+
+    train_features: (sample, feature, …). test_features: other samples, same features. Returns ρ (k,), strongest first
+    and without what lies below 1e-12 of the strongest, and e (test sample, k), float64 of the kind that went in; the
+    sign of each e_k is arbitrary. Algorithm 1 as printed leaves out N: its ρ grows with the number of samples.
+    Source: layerwise (1.27), (1.29), (1.33), Algorithm 1.
+
+    >>> intensity, e = eigenfunctions([[3.0, 0.0], [0.0, 1.0]], [[6.0, 0.0]])
+    >>> intensity.round(9).tolist(), abs(e).round(9).tolist()
+    ([4.5, 0.5], [[2.828427125, 0.0]])
+    """
+    with float64_of(train_features=train_features, test_features=test_features) as (xp, train, test):
+        return _diagonalise(xp, *_same_width(xp, train, test))
+
+
+def _same_width(xp: Any, train: Any, test: Any) -> tuple[Any, Any]:
+    train, test = rows_of(xp, "train_features", train), rows_of(xp, "test_features", test)
+    if train.shape[1] != test.shape[1]:
+        raise ValueError(f"test_features must have {train.shape[1]} features, got {test.shape[1]}")
+    return train, test
+
+
 def feature_spectrum(
     train_features: Any,
     test_features: Any,
@@ -150,8 +176,7 @@ def feature_spectrum(
 ) -> xr.Dataset:
     """Find a layer's orthogonal features, and how strong, how useful and how much used each is.
 
-    The features √ρ_k e_k diagonalise the kernel of Φ (Algorithm 1): with ϕ = U S Vᵀ from N training samples,
-    ρ_k = s_k²/N and e_k(x) = √N u_k·Φ(x)/s_k. On test samples, with ⟨·|·⟩ the mean over them:
+    The features √ρ_k e_k diagonalise the kernel of Φ, see `eigenfunctions`. On test samples, ⟨·|·⟩ the mean over them:
     intensity ρ_k; quality Q*_k = ⟨e_k|P* e_k⟩/dim H*, P* the projection on the span H* of the targets; utilization
     Q̂_k = ⟨e_k|P̂ e_k⟩/dim Ĥ likewise for the outputs; cumulative sums over k. For one target this is ⟨e_k|f⟩²/⟨f|f⟩.
 
@@ -180,23 +205,21 @@ def feature_spectrum(
     published = flag("published", published)
     given = {"train_features": train_features, "test_features": test_features, "targets": targets, "outputs": outputs}
     with float64_of(**given) as (xp, train, test, target, output):
-        train, test = rows_of(xp, "train_features", train), rows_of(xp, "test_features", test)
-        if train.shape[1] != test.shape[1]:
-            raise ValueError(f"test_features must have {train.shape[1]} features, got {test.shape[1]}")
+        train, test = _same_width(xp, train, test)
         _refuse_labels(xp, targets=targets, outputs=outputs)
         f = {
             "quality": _functions(xp, "targets", target, test.shape[0]),
             "utilization": _functions(xp, "outputs", output, test.shape[0]),
         }
-        intensity, eigenfunctions = _diagonalise(xp, train, test)
+        intensity, functions = _diagonalise(xp, train, test)
         if published:
-            shares = {name: _printed_shares(xp, eigenfunctions, values, name) for name, values in f.items()}
+            shares = {name: _printed_shares(xp, functions, values, name) for name, values in f.items()}
             intensity = intensity * train.shape[0]
         else:
             spans = {"quality": rounding_of(targets), "utilization": rounding_of(outputs)}
-            frame, kept = _orthonormal(xp, eigenfunctions)
+            frame, kept = _orthonormal(xp, functions)
             shares = {n: _shares(xp, frame, kept, basis(xp, v, epsilon=spans[n])) for n, v in f.items()}
-        first = eigenfunctions[:, 0]
+        first = functions[:, 0]
         overlap = float(xp.abs(xp.mean(first)) / xp.sqrt(xp.mean(first**2)))
         kappa = float(minimum_feature_distance(test, output))
         return _labelled(to_numpy(intensity), shares, overlap=overlap, kappa=kappa, threshold=threshold)
