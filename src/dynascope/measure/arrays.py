@@ -11,7 +11,7 @@ from typing import Any
 import array_api_compat as compat
 import jax
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 BLOCK = 2**23  # numbers that a piece of work holds at a time: 64 MiB of float64
 
@@ -87,7 +87,7 @@ def _require_finite(xp: Any, name: str, value: Any) -> None:
         raise ValueError(f"{name} must be finite everywhere, got NaN or infinity in sample {sample}")
 
 
-def to_numpy(array: Any) -> Float[np.ndarray, "..."]:
+def to_numpy(array: Any) -> np.ndarray:
     """Bring an array to the host.
 
     >>> to_numpy(jax.numpy.ones(2)).tolist()
@@ -193,4 +193,4 @@ def rounding_of(array: Any) -> float:
     """
     name = str(getattr(array, "dtype", "float64")).removeprefix("torch.")
     own = {"float32": 2.0**-20, "float16": 2.0**-7, "bfloat16": 2.0**-4}.get(name, 0.0)
-    return float(max(own, max(np.shape(array)) * 2.0**-52))
+    return float(max(own, max(np.shape(array), default=1) * 2.0**-52))

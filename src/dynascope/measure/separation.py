@@ -253,7 +253,7 @@ def _shape_numbers(loads: np.ndarray) -> dict[str, Any]:
         places = np.arange(increments.shape[-1]) - (increments.shape[-1] - 1) / 2
         curvature = increments @ places / (places @ places)
         size = np.abs(increments).mean(axis=-1)
-        bend = np.where(size > 0, curvature * (increments.shape[-1] - 1) / size, 0.0)
+        bend = np.where(size == 0, 0.0, curvature * (increments.shape[-1] - 1) / size)
     return {"curvature": curvature, "bend": bend}
 
 

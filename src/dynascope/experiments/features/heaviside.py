@@ -44,7 +44,7 @@ class Config:
 
 SCALES = {
     "smoke": Config(width=100, networks=3, batch=20, steps=10_000, learning_rate=0.1, initial_networks=16),
-    "laptop": Config(width=200, networks=8, batch=20, learning_rate=0.1),
+    "laptop": Config(width=200, networks=6, batch=20, learning_rate=0.1),
     "paper": Config(networks=8),
 }
 _TABLE = {"quality": (3.2, 1.1), "utilization": (1.8, 1.0), "intensity_all": (1.6, 1.2)}
