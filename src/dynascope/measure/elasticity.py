@@ -1,5 +1,6 @@
 """How training on one sample moves others, class by class, for any PyTorch model; the model is left as it was."""
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,17 +10,20 @@ import numpy as np
 import torch
 import xarray as xr
 from torch import nn
+from torch.autograd import forward_ad
 from torch.func import functional_call
 
 from dynascope.measure.arrays import class_codes
 from dynascope.models.parameters import count, scalar
 
+_dual: Any = forward_ad.make_dual
+_parts_of_dual: Any = forward_ad.unpack_dual
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 _CHUNK = 256  # samples per forward pass
 
 
 def class_elasticity(
-    model: nn.Module,
+    model: Any,
     inputs: Any,
     labels: Any,
     *,
@@ -112,9 +116,14 @@ class _Step:
             moved = {name: weight + self.rate * direction[name] for name, weight in still.items()}
             return self.read(moved, self.inputs) - self.read(still, self.inputs)
         pieces = []
-        for chunk in torch.split(self.inputs, _CHUNK):
-            with torch.no_grad():
-                pieces.append(torch.func.jvp(lambda w, x=chunk: self.read.features(w, x), (still,), (direction,))[1])
+        with torch.no_grad(), forward_ad.dual_level():
+            with warnings.catch_warnings():  # torch's own, when its forward mode is first used
+                warnings.simplefilter("ignore", DeprecationWarning)
+                duals = {name: _dual(weight, direction[name]) for name, weight in still.items()}
+            for chunk in torch.split(self.inputs, _CHUNK):
+                value = self.read.features(duals, chunk)
+                tangent = _parts_of_dual(value).tangent
+                pieces.append(torch.zeros_like(value) if tangent is None else tangent)
         return torch.cat(pieces)
 
 
@@ -143,7 +152,7 @@ def _inside_outside(matrix: np.ndarray) -> tuple[float, float]:
 
 
 def gradient_gram(
-    model: nn.Module, inputs: Any, labels: Any, *, layer: str | None = None, max_memory: float = 1e9
+    model: Any, inputs: Any, labels: Any, *, layer: str | None = None, max_memory: float = 1e9
 ) -> xr.Dataset:
     """Average the Gram matrix of gradients over classes: how a step on class l can move the outputs of class k.
 
