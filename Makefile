@@ -18,6 +18,7 @@ lint: .venv/all.stamp
 
 bench: .venv/all.stamp
 	$(BIN)/python benchmarks/spring_block.py
+	$(BIN)/python benchmarks/measure.py
 
 clean:
 	rm -rf .venv results

@@ -10,14 +10,22 @@ if TYPE_CHECKING:
     from dynascope.measure.collapse import neural_collapse
     from dynascope.measure.elasticity import class_elasticity, gradient_gram
     from dynascope.measure.separation import data_separation, load_curve
-    from dynascope.measure.spectrum import effective_dimension, feature_spectrum, minimum_feature_distance
+    from dynascope.measure.spectrum import (
+        cka,
+        effective_dimension,
+        eigenfunctions,
+        feature_spectrum,
+        minimum_feature_distance,
+    )
     from dynascope.measure.streaming import LoadAccumulator
 
 __all__ = [
     "LoadAccumulator",
+    "cka",
     "class_elasticity",
     "data_separation",
     "effective_dimension",
+    "eigenfunctions",
     "feature_spectrum",
     "gradient_gram",
     "load_curve",
@@ -26,9 +34,11 @@ __all__ = [
 ]
 _ON_FIRST_USE = {
     "LoadAccumulator": "streaming",
+    "cka": "spectrum",
     "class_elasticity": "elasticity",
     "data_separation": "separation",
     "effective_dimension": "spectrum",
+    "eigenfunctions": "spectrum",
     "feature_spectrum": "spectrum",
     "gradient_gram": "elasticity",
     "load_curve": "separation",

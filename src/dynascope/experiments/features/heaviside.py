@@ -99,7 +99,7 @@ def _loss(weights: Any, x: jax.Array, y: jax.Array) -> jax.Array:
 
 @partial(jax.jit, static_argnames="batch")
 def _train(
-    weights: Any, speed: Any, x: jax.Array, key: jax.Array, *, steps: int, batch: int, rate: float, momentum: float
+    weights: Any, speed: Any, x: jax.Array, key: jax.Array, *, steps: Any, batch: int, rate: Any, momentum: Any
 ) -> tuple[Any, Any]:
     """SGD with momentum on the step 1(x > 0), batches drawn with replacement."""
 
