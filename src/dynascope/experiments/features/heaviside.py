@@ -152,8 +152,10 @@ def _measure(weights: Any, x: np.ndarray, grid: np.ndarray) -> xr.Dataset:
     test, output = (np.asarray(each, float) for each in features_of(weights, jnp.asarray(grid, jnp.float32)))
     found = feature_spectrum(train, test, (grid > 0).astype(float), output)
     kept = found.drop_vars("regime").reindex(feature=np.arange(1, SHOWN + 1))
-    shapes = eigenfunctions(train, test)[1][:, :3]
-    kept["eigenfunction"] = (("x", "shape"), shapes * np.sign(shapes[-1]))
+    strongest = eigenfunctions(train, test)[1][:, :3]
+    shapes = np.full((len(grid), 3), np.nan)
+    shapes[:, : strongest.shape[1]] = strongest * np.sign(strongest[-1])
+    kept["eigenfunction"] = (("x", "shape"), shapes)
     kept["output"] = ("x", output)
     return kept
 
