@@ -152,13 +152,15 @@ def main() -> None:
     if len(sys.argv) == 3:
         print(json.dumps(_measure(sys.argv[1], int(sys.argv[2]))))
         return
+    console = Console(width=110)
     table = Table("what", "seconds", "largest memory, GB", title="measures of features", title_justify="left")
     for title, (name, repeats) in ROWS.items():
         command = [sys.executable, __file__, name, str(repeats)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         found = json.loads(done.stdout.splitlines()[-1])
+        console.print(f"{title.strip()}: {found['seconds']:.2f} s")
         table.add_row(title, f"{found['seconds']:.2f}", f"{found['memory']:.2f}")
-    Console(width=110).print(table)
+    console.print(table)
 
 
 if __name__ == "__main__":

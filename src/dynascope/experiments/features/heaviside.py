@@ -43,7 +43,7 @@ class Config:
 
 
 SCALES = {
-    "smoke": Config(width=100, networks=3, batch=20, steps=10_000, learning_rate=0.1, initial_networks=16),
+    "smoke": Config(width=100, networks=3, batch=20, steps=5000, learning_rate=0.1, initial_networks=12),
     "laptop": Config(width=200, networks=6, batch=20, learning_rate=0.1),
     "paper": Config(networks=8),
 }
