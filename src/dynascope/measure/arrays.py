@@ -51,8 +51,11 @@ def checked(**arrays: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def _array(name: str, value: Any) -> Any:
+    if compat.is_torch_array(value):
+        tensor: Any = value.detach()
+        return tensor.cpu() if tensor.device.type == "mps" else tensor  # Apple's GPUs have no float64
     if compat.is_array_api_obj(value):
-        return value.detach() if compat.is_torch_array(value) else value
+        return value
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):

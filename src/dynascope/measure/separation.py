@@ -10,6 +10,7 @@ import xarray as xr
 from jaxtyping import Float, Int
 
 from dynascope.measure.arrays import (
+    checked,
     class_codes,
     float64_of,
     like,
@@ -48,8 +49,8 @@ def data_separation(features: Any, labels: Any, *, kind: str = "trace") -> Any:
     """
     one_of("kind", kind, KINDS)
     measured = _layer(features, labels, kind, "features")
-    with float64_of(features=features) as (xp, double):
-        return like(xp, double, np.asarray(measured.load))
+    with checked(features=features) as (xp, x):
+        return like(xp, x, np.asarray(measured.load))
 
 
 def load_curve(
