@@ -13,7 +13,7 @@ from dynascope.records import digest, load, save
 
 if TYPE_CHECKING:
     from dynascope.measure.collapse import etf_distance, simplex_etf
-    from dynascope.measure.separation import separable, separating_direction
+    from dynascope.measure.hyperplanes import separable, separating_direction
     from dynascope.models.deep_linear.mode import ModeEquation
     from dynascope.models.deep_linear.network import DeepLinear
     from dynascope.models.elastic.compare import learning_stages, relative_difference
@@ -69,8 +69,8 @@ _ON_FIRST_USE = {
     "learnability": "models.linear_modes",
     "learning_stages": "models.elastic.compare",
     "relative_difference": "models.elastic.compare",
-    "separable": "measure.separation",
-    "separating_direction": "measure.separation",
+    "separable": "measure.hyperplanes",
+    "separating_direction": "measure.hyperplanes",
     "simplex_etf": "measure.collapse",
 }
 

@@ -16,6 +16,7 @@ CLAIM = Claim("x", "paper (1)", "x is 1")
 MODELS = {
     "deep_linear": {"DeepLinear", "ModeEquation"},
     "elastic": {"LocallyElastic"},
+    "features": {"FeatureDefinitions", "HeavisideNetwork"},
     "linear_modes": {"DiagonalNetwork", "ScalarNetwork", "TwoLayerLinear", "LinearModel"},
     "multilinear": {"Multilinear"},
     "spring_block": {"SpringBlock"},

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dynascope.experiments import registry
 from dynascope.experiments.elastic import collapse, direction
 from dynascope.experiments.elastic.reference import looped_drift, solve_means
-from dynascope.measure.separation import separating_direction
+from dynascope.measure.hyperplanes import separating_direction
 from dynascope.models.elastic import LocallyElastic
 from dynascope.models.elastic.geometry import margin_amplitudes
 from dynascope.models.elastic.strengths import PowerLaw

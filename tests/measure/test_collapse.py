@@ -1,11 +1,12 @@
-"""Simplex frames have the Gram matrix that defines them, and the distance sees nothing else."""
+"""Simplex frames have the Gram matrix that defines them; NC1 to NC4 meet their definitions written out."""
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynascope.measure.collapse import etf_distance, simplex_etf
+from dynascope.measure.collapse import etf_distance, neural_collapse, simplex_etf
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -108,3 +109,85 @@ def test_leading_axes_are_kept():
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+# NC1 to NC4
+
+
+def _explicit(x, labels, weight, bias):
+    """The definitions with covariance matrices and loops."""
+    classes = np.unique(labels)
+    means = np.stack([x[labels == k].mean(axis=0) for k in classes])
+    centred = means - means.mean(axis=0)
+    within = sum(np.outer(v - means[k], v - means[k]) for v, k in zip(x, labels, strict=True)) / len(x)
+    between = centred.T @ centred / len(classes)
+    predicted = np.argmax(x @ weight.T + bias, axis=1)
+    nearest = np.argmin(((x[:, None] - means) ** 2).sum(axis=-1), axis=1)
+    unit = centred / np.linalg.norm(centred, axis=1, keepdims=True)
+    off = [
+        unit[k] @ unit[j] + 1 / (len(classes) - 1) for k in range(len(classes)) for j in range(len(classes)) if k != j
+    ]
+    lengths = np.linalg.norm(centred, axis=1)
+    rows = weight / np.linalg.norm(weight, axis=1, keepdims=True) - unit
+    return {
+        "nc1": np.trace(within @ np.linalg.pinv(between, rcond=1e-10)) / len(classes),
+        "nc1_thesis": np.trace(within @ between.T),
+        "nc2_norm": lengths.std() / lengths.mean(),
+        "nc2_angle": np.mean(np.abs(off)),
+        "nc2_thesis": np.sqrt(np.mean(np.square(off))),
+        "nc3": np.linalg.norm(weight / np.linalg.norm(weight) - centred / np.linalg.norm(centred)),
+        "nc3_thesis": np.linalg.norm(rows, axis=1).mean(),
+        "nc4": np.mean(predicted != nearest),
+    }
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 5), st.integers(3, 9))
+def test_collapse_meets_its_definitions(seed, classes, features):
+    random = np.random.default_rng(seed)
+    labels = np.concatenate([np.arange(classes), random.integers(classes, size=40)])
+    x = random.normal(size=(len(labels), features)) + 2 * random.normal(size=(classes, features))[labels] + 5
+    weight, bias = random.normal(size=(classes, features)), random.normal(size=classes)
+    found = neural_collapse(x, labels, weight, bias)
+    for name, value in _explicit(x, labels, weight, bias).items():
+        assert np.isclose(found[name], value, rtol=1e-7, atol=1e-10), name
+    assert np.isclose(found["nc2_thesis"], etf_distance(found["centred_means"].values), atol=1e-10)
+    tensors = neural_collapse(*(torch.as_tensor(each) for each in (x, labels, weight, bias)))
+    assert all(np.isclose(found[name], tensors[name], atol=1e-10) for name in found.data_vars if found[name].ndim == 0)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_collapse_is_blind_to_turns_and_scale(seed):
+    random = np.random.default_rng(seed)
+    labels = np.arange(30) % 3
+    x, weight = random.normal(size=(30, 5)) + np.eye(3, 5)[labels], random.normal(size=(3, 5))
+    turn = np.linalg.qr(random.normal(size=(5, 5)))[0]
+    before, after = neural_collapse(x, labels, weight), neural_collapse(7 * x @ turn, labels, 3 * weight @ turn)
+    for name in ("nc1", "nc2_norm", "nc2_angle", "nc2_thesis", "nc3", "nc3_thesis", "nc4"):
+        assert np.isclose(before[name], after[name], atol=1e-9), name
+    assert np.isclose(7**4 * before["nc1_thesis"], after["nc1_thesis"])
+
+
+def test_collapse_without_a_last_layer():
+    found = neural_collapse(np.eye(4), ["a", "a", "b", "b"])
+    assert np.isnan(found["nc3"])
+    assert np.isnan(found["nc4"])
+    assert found["class"].values.tolist() == ["a", "b"]
+    assert neural_collapse(np.ones((4, 2)), [0, 0, 1, 1])["nc1"] == np.inf
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((np.eye(4), [0, 0, 1, 1], np.eye(2)), r"weight must have shape \(class, 4\), got \(2, 2\)"),
+        ((np.eye(4), [0, 0, 1, 1], np.ones((3, 4))), "each of the classes 0 … 2 that the 3 rows"),
+        ((np.eye(4), ["a", "a", "b", "b"], np.ones((2, 4))), "each of the classes 0 … 1"),
+        ((np.eye(4), [0, 0, 1, 1], np.ones((2, 4)), np.ones(3)), r"bias must have shape \(2,\), got \(3,\)"),
+        ((np.eye(4), [0, 0, 1, 1], None, np.ones(2)), "bias must come with the weight"),
+        ((np.eye(4), [0, 1]), "labels must name the class of each of the 4 samples"),
+        ((np.eye(4), [2, 2, 2, 2]), "at least 2 classes"),
+        ((np.eye(4), [0, 1, 2, 3]), "labels must repeat"),
+    ],
+)
+def test_collapse_refuses(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        neural_collapse(*arguments)

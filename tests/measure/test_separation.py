@@ -1,419 +1,315 @@
-"""Separability against constructions and enumerations that are exact themselves; directions against brute force."""
+"""Data separation and load curves against constructed clouds, explicit covariances and brute-force resampling."""
 
-from fractions import Fraction
-from itertools import combinations, permutations, product
+import time
 
+import jax
 import numpy as np
 import pytest
-from hypothesis import assume, example, given
+import torch
+from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import minimize
 
-from dynascope.measure import separation
-from dynascope.measure.separation import (
-    pairwise_separable,
-    separable,
-    separating_direction,
-    universally_separable,
-)
+from dynascope.measure import LoadAccumulator, data_separation, load_curve
+from dynascope.measure.separation import describe
 
 seeds = st.integers(0, 2**32 - 1)
-corner = st.tuples(st.integers(-3, 3), st.integers(-3, 3))
-small_cloud = st.lists(corner, min_size=1, max_size=5)
+KINDS = ("trace", "pinv", "regression")
 
 
-def _separable_in_the_plane(a, b):
-    """Enumerate: directions that separate form open cells, bounded by normals of lines through two of the points."""
-    points = sorted(set(a) | set(b))
-    normals = {(p[1] - q[1], q[0] - p[0]) for p in points for q in points if p != q}
-    around = sorted(normals, key=lambda n: np.arctan2(n[1], n[0]))
-    between = [(m[0] + n[0], m[1] + n[1]) for m, n in zip(around, around[1:] + around[:1], strict=True)]
-    tried = between + [(n[1], -n[0]) for n in normals]  # the latter for points on one line
-    return any(min(x * u + y * v for x, y in a) > max(x * u + y * v for x, y in b) for u, v in tried)
+def _jax64(array):
+    with jax.enable_x64(True):
+        return jax.numpy.asarray(array)
 
 
-def _whole(rng, *shape, size=8):
-    return rng.integers(-size, size + 1, size=shape).astype(float)
+LIBRARIES = {"numpy": np.asarray, "torch": torch.as_tensor, "jax": _jax64}
 
 
-def _dyadic_weights(rng, count):
-    """Positive weights of sum 1, the last of them a power of two."""
-    parts = np.ones(count, dtype=int)
-    np.add.at(parts, rng.integers(0, count - 1, size=64 - 8 - (count - 1)), 1)
-    parts[-1] = 8
-    return parts / 64
+def _clouds(seed, *, samples=90, classes=4, features=6, shift=0.0):
+    random = np.random.default_rng(seed)
+    labels = random.permutation(np.concatenate([np.arange(classes), random.integers(classes, size=samples - classes)]))
+    mix = random.normal(size=(features, features))
+    return random.normal(size=(samples, features)) @ mix + random.normal(size=(classes, features))[
+        labels
+    ] + shift, labels
 
 
-def _clouds_with_a_common_point(rng, features):
-    """Two clouds whose hulls meet in a point that is exact in float64, and perhaps nowhere else."""
-    a, b = _whole(rng, rng.integers(2, features + 3), features), _whole(rng, rng.integers(2, features + 3), features)
-    shared = _dyadic_weights(rng, len(a)) @ a
-    weights = _dyadic_weights(rng, len(b))
-    b[-1] = (shared - weights[:-1] @ b[:-1]) / weights[-1]
-    exact = [sum(Fraction(w) * Fraction(x) for w, x in zip(weights, column, strict=True)) for column in b.T]
-    assert exact == [Fraction(x) for x in shared]
-    return a, b
+def _covariances(x, labels):
+    """(2) as written: weighted average and weighted covariance with weights N_k/N."""
+    classes = np.unique(labels)
+    weights = np.array([(labels == k).mean() for k in classes])
+    within = sum(w * np.cov(x[labels == k].T, bias=True) for w, k in zip(weights, classes, strict=True))
+    between = np.cov(np.stack([x[labels == k].mean(axis=0) for k in classes]).T, aweights=weights, bias=True)
+    return within, between
 
 
-def _clouds_that_touch(rng, features, gap=0.0):
-    """Two clouds on the two sides of a plane, which both touch in one point; a gap moves one of them away."""
-    a, b = _clouds_with_a_common_point(rng, features)
-    a[:, -1] = b[:, -1] = 0.0
-    a = np.vstack([a, np.column_stack([_whole(rng, 4, features - 1), rng.integers(1, 9, size=4)])])
-    b = np.vstack([b, np.column_stack([_whole(rng, 4, features - 1), -rng.integers(1, 9, size=4)])])
-    a[:, -1] += gap
-    shear = np.triu(rng.integers(-1, 2, size=(features, features)), 1) + np.eye(features)
-    return rng.permutation(a) @ shear, rng.permutation(b) @ shear  # every sum exact: few bits in each number
+@given(seeds, st.integers(2, 6), st.integers(2, 9))
+def test_classification_meets_explicit_covariances(seed, classes, features):
+    x, labels = _clouds(seed, classes=classes, features=features)
+    within, between = _covariances(x, labels)
+    assert np.isclose(data_separation(x, labels), np.log(np.trace(within) / np.trace(between)), rtol=1e-10)
+    # the pseudo-inverse needs the same cut-off: Σb has rank classes − 1 at most
+    values, vectors = np.linalg.eigh(between)
+    kept = np.argsort(values)[::-1][: min(classes - 1, features)]
+    inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
+    assert np.isclose(data_separation(x, labels, kind="pinv"), np.log(np.trace(within @ inverse)), rtol=1e-7)
 
 
-@given(small_cloud, small_cloud)
-@example([(0, 0), (2, 2)], [(1, 1)])
-@example([(0, 0), (2, 2)], [(3, 3)])
-@example([(0, 0), (3, 0), (0, 3)], [(1, 1), (3, 3)])
-def test_small_clouds_in_the_plane_meet_enumeration(a, b):
-    assert separable(a, b) == _separable_in_the_plane(a, b)
+@given(seeds, st.integers(1, 3))
+def test_regression_meets_least_squares(seed, outputs):
+    x, _ = _clouds(seed)
+    y = np.random.default_rng(seed).normal(size=(len(x), outputs)) + x[:, :1]
+    fit = np.linalg.lstsq(np.column_stack([x, np.ones(len(x))]), y, rcond=None)
+    expected = np.sqrt(fit[1].sum() / (2 * len(x)))
+    assert np.isclose(data_separation(x, y, kind="regression"), expected, rtol=1e-9)
+    twice = np.column_stack([x, x[:, :2], np.ones(len(x))])  # dependent features explain nothing more
+    assert np.isclose(data_separation(twice, y, kind="regression"), expected, rtol=1e-9)
 
 
-def test_many_small_clouds_in_the_plane_meet_enumeration():
-    rng = np.random.default_rng(1)
-    verdicts = []
-    for _ in range(400):
-        a, b = (list(map(tuple, rng.integers(-4, 5, size=(rng.integers(1, 5), 2)).tolist())) for _ in range(2))
-        verdicts.append(separable(a, b))
-        assert verdicts[-1] == _separable_in_the_plane(a, b), (a, b)
-    assert 100 < sum(verdicts) < 300  # both answers are common
+def test_known_covariances():
+    """Four corners: Σw = diag(0, 1), Σb = diag(4, 0); unequal classes count by their sizes."""
+    corners = [[0.0, 0.0], [0.0, 2.0], [4.0, 0.0], [4.0, 2.0]]
+    assert np.isclose(data_separation(corners, ["a", "a", "b", "b"]), np.log(1 / 4))
+    line = [[0.0], [1.0], [2.0], [3.0], [9.0], [10.0]]  # sizes 4 and 2: Σw = (4·1.25 + 2·.25)/6, Σb = (2/9)·8²
+    assert np.isclose(data_separation(line, [0, 0, 0, 0, 1, 1]), np.log((5.5 / 6) / (2 / 9 * 64)))
 
 
-def test_whole_numbers_alone_meet_enumeration(monkeypatch):
-    monkeypatch.setattr(separation, "_proves_gap", lambda *_: False)
-    monkeypatch.setattr(separation, "_proves_overlap", lambda *_: False)
-    monkeypatch.setattr(separation, "_widest_gap", lambda rows: (np.zeros(2), np.eye(len(rows))[0]))
-    rng = np.random.default_rng(4)
-    for _ in range(300):
-        a, b = (list(map(tuple, rng.integers(-4, 5, size=(rng.integers(1, 6), 2)).tolist())) for _ in range(2))
-        assert separable(a, b) == _separable_in_the_plane(a, b), (a, b)
+@pytest.mark.parametrize("kind", KINDS)
+def test_libraries_agree_and_return_their_own(kind):
+    x, labels = _clouds(3)
+    y = x[:, :2] ** 2 if kind == "regression" else labels
+    found = {}
+    for name, make in LIBRARIES.items():
+        value = data_separation(make(x), make(y) if kind == "regression" else y, kind=kind)
+        assert isinstance(value, {"numpy": np.generic, "torch": torch.Tensor, "jax": jax.Array}[name] | np.ndarray)
+        assert "float64" in str(value.dtype)
+        found[name] = float(value)
+    assert np.ptp(list(found.values())) < 1e-10
+    assert not jax.config.jax_enable_x64
 
 
-def test_whole_numbers_do_not_depend_on_where_they_start():
-    points = np.array([[-1, 0], [1, 0], [0, 2], [0, 0], [0, -2]], float)  # two triangles, a vertex on an edge
-    side = np.array([True, True, True, False, False])
-    apart = points + np.array([0, 2.0**-40]) * side[:, None]
-    for size in range(1, 6):
-        for support in combinations(range(5), size):
-            assert not separation._nearest_point_is_off_zero(points, side, np.array(support))
-            assert separation._nearest_point_is_off_zero(apart, side, np.array(support))
+@given(seeds, st.sampled_from(["trace", "pinv"]))
+def test_turning_shifting_and_scaling_change_nothing(seed, kind):
+    x, labels = _clouds(seed)
+    turn = np.linalg.qr(np.random.default_rng(seed).normal(size=(6, 6)))[0]
+    moved = 1e3 * x @ turn + 1e6
+    assert np.isclose(data_separation(x, labels, kind=kind), data_separation(moved, labels, kind=kind), atol=1e-7)
 
 
-def test_rounding_proves_no_gap():
-    # the middle of two points projects between them along any direction: it is never below both
-    rng = np.random.default_rng(6)
-    fooled = 0
-    for _ in range(500):
-        ends = np.round(rng.uniform(-1, 1, size=(2, 3)) * 2.0**40) / 2.0**40
-        points, side = np.vstack([ends, ends.mean(axis=0)]), np.array([True, True, False])
-        direction = np.cross(ends[1] - ends[0], rng.normal(size=3))  # nearly level
-        value = points @ direction
-        fooled += value[:2].min() > value[2]
-        assert not separation._proves_gap(points, side, direction)
-        assert separation._proves_gap(points + 1e-12 * side[:, None] * np.sign(direction), side, direction)
-    assert fooled > 20  # bare floating point is wrong about some
+def test_float32_is_measured_in_float64():
+    """A common offset of 1000 would cost float32 three digits of the spread; sums in float64 lose nothing."""
+    x, labels = _clouds(5, shift=1000.0)
+    single = x.astype(np.float32)
+    exact = data_separation(single.astype(np.float64), labels)
+    assert np.isclose(data_separation(single, labels), exact, rtol=1e-12)
+    assert np.isclose(float(data_separation(jax.numpy.asarray(single), labels)), exact, rtol=1e-12)
+    assert np.isclose(float(data_separation(torch.as_tensor(single), labels)), exact, rtol=1e-12)
 
 
-@given(seeds, st.integers(1, 8), st.sampled_from([2.0**-8, 2.0**-20, 2.0**-40, 2.0**-46]))
-def test_rounding_proves_no_overlap(seed, features, depth):
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(features)
-    simplex = np.vstack([np.zeros(features), np.eye(features)[order]])  # the point is its own barycentric weights
-    inside = np.append(depth, np.full(features - 1, 2.0**-6))[order]
-    side = np.arange(features + 2) <= features
-    for sign in (1, 0, -1):
-        points = np.vstack([simplex, np.where(inside == depth, sign * depth, inside)])
-        proven = separation._proves_overlap(points, points, side)
-        assert not proven or sign == 1
-        assert separable(points[side], points[~side]) is (sign == -1)
-        if sign == 1 and depth > 2.0**-30:
-            assert proven
+def test_limits_are_named_by_infinities():
+    labels = [0, 0, 1, 1]
+    for kind in ("trace", "pinv"):
+        assert data_separation([[0.0], [0.0], [1.0], [1.0]], labels, kind=kind) == -np.inf
+        assert data_separation([[0.0], [1.0], [0.0], [1.0]], labels, kind=kind) == np.inf
+        assert np.isnan(data_separation(np.ones((4, 1)), labels, kind=kind))
+    curve = load_curve([np.eye(4), np.ones((4, 1)), np.eye(4)], labels)
+    assert str(curve["shape"].values) == "undefined"
+    assert "load_low" not in curve
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "expected"),
-    [
-        ([[1.0]], [[1.0]], False),  # the same point
-        ([[1.0]], [[np.nextafter(1.0, 2.0)]], True),  # the next number
-        ([[-0.0, 1.0]], [[0.0, 1.0]], False),  # one zero
-        ([[1, 2, 3]], [[1, 2, 4]], True),  # one point each, more features than points
-        ([[0, 0], [0, 0], [1, 1]], [[1, 1], [1, 1]], False),  # duplicates, a shared vertex
-        ([[0, 0], [0, 0]], [[1, 1], [1, 1]], True),
-        ([[0, 0], [4, 4]], [[1, 1], [2, 2]], False),  # on one line, inside
-        ([[0, 0], [1, 1]], [[2, 2], [3, 3]], True),  # on one line, apart
-        ([[0, 0], [4, 0], [0, 4]], [[2, 2], [5, 5]], False),  # a vertex on an edge
-        ([[0, 0], [4, 0], [0, 4]], [[2, 2 + 2**-50], [5, 5]], True),  # just off that edge
-        ([[0, 0], [4, 0], [0, 4]], [[2, 2 - 2**-50], [5, 5]], False),  # just inside
-        ([[0, 0], [4, 4]], [[0, 4], [4, 0]], False),  # crossing segments
-        ([[0, 0], [1, 0], [0, 1], [1, 1]], [[0.5, 0.5]], False),
-        ([[0.1, 0.1], [0.3, 0.3]], [[0.2, 0.2]], False),  # on one line whatever the decimals
-        ([[1, 0, 0], [0, 1, 0], [0, 0, 1]], [[0.25, 0.25, 0.5]], False),  # inside a triangle in space
-        ([[1, 0, 0], [0, 1, 0], [0, 0, 1]], [[0.25, 0.25, 0.5 + 2**-53]], True),  # in front of it
-        ([[0, 7], [2, 7]], [[1, 7]], False),  # one feature is constant
-        ([[1e8, 1e-8], [-1e8, 1e-8]], [[0, 0], [3e8, 2e-8]], True),
-        ([[1e8, 1e-8], [-1e8, 1e-8]], [[0, 0], [0, 2e-8]], False),
-        ([[1e300, 1e-300], [-1e300, 1e-300]], [[1.0, 0.0], [2e300, 5e-324]], True),
-        ([[0, 5e-324], [2, 5e-324]], [[1, 0], [1, 1e-323]], False),  # crossing at the smallest number there is
-        ([[0, 5e-324], [2, 5e-324]], [[1, 1e-323], [-1, 1.5e-323]], True),
-    ],
-)
-def test_known_verdicts(a, b, expected):
-    assert separable(a, b) is expected
-    assert separable(b, a) is expected
+def test_features_keep_their_graph_and_memory():
+    x = torch.ones(4, 2, requires_grad=True)
+    weighted = x * torch.tensor([[1.0], [2.0], [3.0], [5.0]])
+    assert not data_separation(weighted, [0, 0, 1, 1]).requires_grad
+    assert x.grad is None
 
 
-def test_decimals_are_taken_as_the_binary_numbers_they_are():
-    assert Fraction(0.3) * Fraction(0.3) != Fraction(0.1) * Fraction(0.9)  # (0.3, 0.1) misses the segment by 1e-17
-    assert separable([[0, 0], [0.9, 0.3]], [[0.3, 0.1]])
-    assert not separable([[0, 0], [0.75, 0.25]], [[0.375, 0.125]])
+# load curves
 
 
-@given(seeds, st.integers(1, 6), st.integers(-26, 26))
-def test_clouds_on_two_sides_of_a_plane_are_separable(seed, features, exponent):
-    rng = np.random.default_rng(seed)
-    normal = _whole(rng, features)
-    assume(np.any(normal))
-    points = _whole(rng, 40, features)
-    height = points @ normal
-    threshold = float(np.median(height))
-    a, b = points[height > threshold], points[height <= threshold]
-    assume(len(a) and len(b))
-    assert separable(a * 2.0**exponent, b * 2.0**exponent)
-    middle = (a.max(axis=0) + a.min(axis=0)) / 2
-    inside = (a[0] + a[-1]) / 2
-    assert not separable(a, np.vstack([b, inside]))
-    assert separable(a - middle, b - middle)
-
-
-@given(seeds, st.integers(2, 7))
-def test_clouds_with_a_common_point_are_not_separable(seed, features):
-    a, b = _clouds_with_a_common_point(np.random.default_rng(seed), features)
-    assert not separable(a, b)
-
-
-@given(seeds, st.integers(2, 7))
-def test_touching_clouds_part_by_the_smallest_gap(seed, features):
-    assert not separable(*_clouds_that_touch(np.random.default_rng(seed), features))
-    for gap in (2.0**-10, 2.0**-25, 2.0**-40):
-        assert separable(*_clouds_that_touch(np.random.default_rng(seed), features, gap))
-        a, b = _clouds_that_touch(np.random.default_rng(seed), features, gap)
-        edge = (a[0] + a[1]) / 2
-        inside = edge + gap * (a[2] - edge)
-        assert np.all((inside - edge) / gap == a[2] - edge)  # exact
-        assert not separable(a, np.vstack([b, inside]))
-
-
-@given(seeds, st.sampled_from([0.0, 2.0**-36]), st.integers(-20, 20), st.integers(-26, 26))
-def test_verdicts_do_not_change_with_order_place_and_units(seed, gap, shift, exponent):
-    rng = np.random.default_rng(seed)
-    a, b = _clouds_that_touch(rng, 3, gap)
-    move, units = _whole(rng, 3, size=64) / 8 + shift, 2.0 ** (exponent * rng.integers(-1, 2, size=3))
-    assert np.all((a + move) - move == a)  # the translation is exact
-    assert np.all((b + move) - move == b)
-    assert separable(a, b) is (gap > 0)
-    assert separable(b, a) is (gap > 0)
-    assert separable((a + move) * units, (b + move) * units) is (gap > 0)
-    assert separable(np.repeat(a, 2, axis=0), b[::-1]) is (gap > 0)
-
-
-@given(seeds, st.integers(1, 12), st.floats(0.0, 3.0))
-def test_floating_point_proofs_agree_with_whole_numbers(seed, features, distance):
-    rng = np.random.default_rng(seed)
-    a, b = rng.normal(size=(12, features)), rng.normal(size=(9, features)) + distance / np.sqrt(features)
-    points, side = np.concatenate([a, b]), np.arange(21) < 12
-    assert separable(a, b) == separation._nearest_point_is_off_zero(points, side, np.array([0]))
-
-
-def test_clear_cases_need_no_whole_numbers(monkeypatch):
-    def fail(*_):
-        raise AssertionError("the exact step ran")
-
-    monkeypatch.setattr(separation, "_nearest_point_is_off_zero", fail)
-    rng = np.random.default_rng(2)
-    for features in (2, 10, 40):
-        cloud, other = rng.normal(size=(2, 100, features))
-        direction = rng.normal(size=features)
-        far = 12 * direction / np.linalg.norm(direction)
-        assert separable(cloud + 1e8, other + far + 1e8)
-        assert not separable(cloud, other)
-        rare = np.maximum(rng.normal(size=(2, 400, features)) - 2, 0)  # on most of the points these features agree
-        assert not separable(*np.concatenate([rare, rng.normal(size=(2, 400, 2))], axis=2))
-
-
-@pytest.mark.parametrize("proposal", ["nothing", "noise", "reversed"])
-def test_verdicts_do_not_depend_on_what_the_solver_says(monkeypatch, proposal):
-    solve, rng = separation._widest_gap, np.random.default_rng(3)
-
-    def propose(signed):
-        direction, weights = solve(signed)
-        if proposal == "nothing":
-            return np.zeros_like(direction), np.zeros_like(weights)
-        if proposal == "noise":
-            return rng.normal(size=direction.shape), rng.uniform(size=weights.shape) * (rng.random(len(weights)) < 0.3)
-        return -direction, weights[::-1].copy()
-
-    monkeypatch.setattr(separation, "_widest_gap", propose)
-    for features, _ in product((2, 3, 5), range(4)):
-        assert not separable(*_clouds_that_touch(rng, features))
-        assert separable(*_clouds_that_touch(rng, features, 2.0**-40))
-        assert not separable(*_clouds_with_a_common_point(rng, features))
-
-
-def test_classes_in_pairs_and_along_one_direction():
-    rows = np.array([[[0, 0], [1, 0]], [[0, 1], [1, 1]], [[0, 2], [1, 2]]], float)
-    assert pairwise_separable(rows)
-    assert universally_separable(rows, [0, 1])
-    assert universally_separable(rows[::-1], [0, -1])
-    assert not universally_separable(rows, [1, 0])
-    assert not universally_separable(rows, [1, 1])  # neighbours touch in one projection
-    assert universally_separable(rows, [1, np.nextafter(1.0, 2.0)])
-    assert not universally_separable(rows, [1, np.nextafter(1.0, 0.0)])
-    ring = np.array([[[np.cos(t), np.sin(t)], [3 * np.cos(t), 3 * np.sin(t)]] for t in np.arange(8) * np.pi / 4])
-    assert pairwise_separable(ring)
-    assert not any(universally_separable(ring, [np.cos(t), np.sin(t)]) for t in np.linspace(0, np.pi, 50))
-    assert not pairwise_separable(np.concatenate([ring, ring[:1] * 1.1]))
-
-
-@given(seeds, st.integers(2, 4), st.integers(1, 5), st.booleans())
-def test_universal_separation_meets_fractions(seed, classes, features, close):
-    rng = np.random.default_rng(seed)
-    points, direction = rng.normal(size=(classes, 3, features)), rng.normal(size=features)
-    points += 2 * direction * np.arange(classes)[:, None, None]
-    if close:  # a point of another class, one unit in the last place away
-        points[1, 0] = points[0, 1]
-        points[1, 0, 0] = np.nextafter(points[1, 0, 0], rng.choice([-10.0, 10.0]))
-    exact = [[sum(Fraction(x) * Fraction(w) for x, w in zip(p, direction, strict=True)) for p in c] for c in points]
-    expected = all(max(k) < min(m) or max(m) < min(k) for k, m in combinations(exact, 2))
-    assert universally_separable(points, direction) is expected
-    assert universally_separable(points * 1e-8, direction * 2.0**900) is universally_separable(points * 1e-8, direction)
-
-
-def _worst_gap(means, directions):
-    """Evaluate min over pairs of Σ_t |⟨difference, ν⟩| for directions (feature, many)."""
-    pairs = combinations(range(means.shape[1]), 2)
-    return np.min([np.abs((means[:, k] - means[:, m]) @ directions).sum(axis=0) for k, m in pairs], axis=0)
-
-
-@given(seeds, st.integers(2, 7), st.integers(1, 4))
-def test_best_direction_meets_brute_force_in_the_plane(seed, classes, times):
-    means = np.random.default_rng(seed).normal(size=(times, classes, 2))
-    angles = np.linspace(0, np.pi, 20001)
-    grid = _worst_gap(means, np.array([np.cos(angles), np.sin(angles)]))
-    direction = separating_direction(means)
-    steepest = np.abs(means[:, :, None] - means[:, None]).sum(axis=(0, 3)).max()  # |d/dθ| of the objective, at most
-    assert np.linalg.norm(direction) == pytest.approx(1, abs=1e-14)
-    value = float(_worst_gap(means, direction))
-    assert value >= grid.max() - 1e-12
-    assert value <= grid.max() + steepest * (angles[1] - angles[0])
-    assert (means[-1, 0] - means[-1, -1]) @ direction > 0
-
-
-def test_best_direction_of_many_classes_and_features():
-    rng = np.random.default_rng(5)
-    line = np.arange(10)[:, None] * np.array([3.0, 4.0, 0.0]) / 5
-    np.testing.assert_allclose(separating_direction(line), [-0.6, -0.8, 0.0], atol=1e-12)
-    means = rng.normal(size=(9, 2))  # beyond the enumeration, still checked by brute force
-    angles = np.linspace(0, np.pi, 20001)
-    grid = _worst_gap(means[None], np.array([np.cos(angles), np.sin(angles)]))
-    assert _worst_gap(means[None], separating_direction(means)) >= grid.max() - 1e-12
-    wide = rng.normal(size=(4, 30))
-    random = rng.normal(size=(30, 5000))
-    assert (
-        _worst_gap(wide[None], separating_direction(wide))
-        > _worst_gap(wide[None], random / np.linalg.norm(random, axis=0)).max()
-    )
-
-
-def _best_value_over_orders(means):
-    """The largest distance from 0 to the hull of the steps over all orders, by enumerating the faces of each hull."""
-    orders = np.array(list(permutations(range(len(means)))))
-    steps = np.diff(means[orders], axis=1)  # (order, step, feature)
-    gram = steps @ steps.transpose(0, 2, 1)
-    square = np.full(len(orders), np.inf)
-    for size in range(1, len(means)):
-        for face in combinations(range(len(means) - 1), size):
-            weights = np.linalg.solve(gram[:, face][:, :, face], np.ones((len(orders), size, 1)))[..., 0]
-            distance = 1 / weights.sum(axis=1)
-            square = np.where(np.all(weights > 0, axis=1), np.minimum(square, distance), square)
-    return np.sqrt(square.max())
-
-
-@pytest.mark.parametrize("classes", [3, 5, 7])
-def test_best_direction_is_the_best_of_all_orders(classes):
-    rng = np.random.default_rng(classes)
-    for features in (classes - 1, classes + 3):
-        means = rng.normal(size=(classes, features)) * rng.uniform(0.1, 2.0, size=features)
-        value = float(_worst_gap(means[None], separating_direction(means)))
-        assert value == pytest.approx(_best_value_over_orders(means), rel=1e-10)
-    uneven = np.random.default_rng(20).normal(size=(classes, classes - 1)) ** 5  # many local maxima
-    value = float(_worst_gap(uneven[None], separating_direction(uneven)))
-    assert value == pytest.approx(_best_value_over_orders(uneven), rel=1e-10)
-    path = means + 0.5 * rng.normal(size=(3, *means.shape))
-    assert _worst_gap(path, separating_direction(path)) >= _best_value_over_orders(path.sum(axis=0)) - 1e-10
-
-
-@pytest.mark.parametrize("classes", [4, 9])
-def test_best_direction_over_time_cannot_be_improved_nearby(classes):
-    rng = np.random.default_rng(classes)
-    means = rng.normal(size=(20, classes, 8))
-    direction = separating_direction(means)
-    value = float(_worst_gap(means, direction))
-    nearby = direction[:, None] + rng.normal(size=(8, 2000)) * 10 ** rng.uniform(-6, -1, size=2000)
-    assert _worst_gap(means, nearby / np.linalg.norm(nearby, axis=0)).max() <= value + 1e-12
-    # the convex problem with the signs found, by another solver
-    steps = [means[:, k] - means[:, m] for k, m in combinations(range(classes), 2)]
-    folded = np.array([np.sign(step @ direction) @ step for step in steps])
-    ball = {"type": "ineq", "fun": lambda x: 1 - x[:-1] @ x[:-1]}
-    above = {"type": "ineq", "fun": lambda x: folded @ x[:-1] - x[-1]}
-    solution = minimize(lambda x: -x[-1], np.append(direction, value), constraints=[ball, above], method="SLSQP")
-    assert solution.x[-1] == pytest.approx(value, rel=1e-6)
-
-
-def test_best_direction_of_a_simplex_is_the_known_one():
-    # equal steps from class to class: for K orthonormal means ν ∝ (K−1)/2 − k, with smallest step 1/‖ν‖
-    for classes in (2, 3, 5, 7):
-        ladder = (classes - 1) / 2 - np.arange(classes)
-        value = _worst_gap(np.eye(classes)[None], separating_direction(np.eye(classes)))
-        assert value == pytest.approx(1 / np.linalg.norm(ladder), rel=1e-12)
-
-
-@given(seeds, st.integers(2, 5), st.integers(1, 4), st.sampled_from([1e-150, 1e-8, 1.0, 1e150]))
-def test_difference_of_the_farthest_last_means(seed, classes, features, units):
-    means = np.random.default_rng(seed).normal(size=(3, classes, features)) * units
-    direction = separating_direction(means, method="difference")
-    pairs = [means[-1, k] - means[-1, m] for k, m in combinations(range(classes), 2)]
-    longest = max(pairs, key=lambda step: np.linalg.norm(step / units))
-    np.testing.assert_allclose(direction, longest / units / np.linalg.norm(longest / units), rtol=0, atol=1e-14)
-    spread = np.ptp(means[-1] / units @ direction)
-    assert spread == pytest.approx(np.linalg.norm(longest / units), rel=1e-12)
-    np.testing.assert_allclose(separating_direction(means), separating_direction(means / units), atol=1e-9)
+def _scaled(scales, *, samples=400, classes=4, features=8, seed=0):
+    random = np.random.default_rng(seed)
+    labels = np.arange(samples) % classes
+    noise, means = random.normal(size=(samples, features)), np.eye(classes, features)
+    return [noise + scale * means[labels] for scale in scales], labels
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: separable([1.0, 2.0], [[1.0]]), r"a must have shape \(sample, feature\).*got \(2,\)"),
-        (lambda: separable([[1.0]], np.zeros((0, 1))), r"b must have shape.*got \(0, 1\)"),
-        (lambda: separable([[1.0, 2.0]], [[1.0]]), r"b must have the features of a, 2 of them, got shape \(1, 1\)"),
-        (lambda: separable([[np.nan]], [[1.0]]), "a must be finite everywhere, got nan"),
-        (lambda: separable([["x"]], [[1.0]]), "a must be a .*number"),
-        (lambda: pairwise_separable(np.zeros((1, 2, 2))), r"points must have shape.*got \(1, 2, 2\)"),
-        (lambda: pairwise_separable(np.zeros((2, 0, 2))), r"points must have shape.*got \(2, 0, 2\)"),
-        (lambda: universally_separable(np.zeros((2, 2, 2)), [1.0]), r"direction must have shape.*\(2,\), got \(1,\)"),
-        (lambda: universally_separable(np.zeros((2, 2, 2)), [0, 0]), "direction must not be the zero vector"),
-        (lambda: separating_direction([1.0, 2.0]), r"class_means must have shape.*got \(2,\)"),
-        (lambda: separating_direction([[1.0, 2.0]]), r"class_means must have shape.*got \(1, 2\)"),
-        (lambda: separating_direction([[1.0], [np.inf]]), "class_means must be finite everywhere, got inf"),
-        (lambda: separating_direction([[1.0], [2.0]], method="svm"), "method must be one of best, difference, got"),
-        (lambda: separating_direction([[1.0], [2.0], [1.0]]), "class_means must differ.*the same in 0 and 2"),
-        (lambda: separating_direction([[3.0], [3.0]], method="difference"), r"class_means must differ.*got \[3\.\]"),
-    ],
+    ("powers", "shape"),
+    [([0, 1, 2, 3, 4], "linear"), ([0, 0.2, 0.8, 2.0, 4], "concave"), ([0, 2.0, 3.2, 3.8, 4], "convex")],
 )
-def test_bad_input_is_named(call, message):
+def test_shapes(powers, shape):
+    layers, labels = _scaled(np.exp(np.array(powers) + 1.0), samples=2000)
+    curve = load_curve(layers, labels)
+    assert str(curve["shape"].values) == shape
+    assert curve["shape_confidence"] > 0.95
+    assert np.allclose(curve["increment"][1:], 2 * np.diff(powers), atol=0.15)  # D falls by 2 log(scale)
+    assert (np.sign(float(curve["curvature"])) == {"concave": 1, "convex": -1}.get(shape, 0)) or shape == "linear"
+
+
+@given(st.integers(3, 9), st.floats(-0.2, 0.2), st.floats(0.5, 2.0))
+def test_curvature_of_a_parabola_is_its_second_difference(depth, second, first):
+    steps = np.arange(depth)
+    loads = 5 - first * steps - second * steps * (steps - 1) / 2  # increments first, first + second, …
+    curve = describe(loads, None, kind="trace", margin=0.5, dead_below=0.1)
+    assert np.isclose(curve["curvature"], second, atol=1e-12)
+    fit = np.polynomial.Polynomial.fit(steps, loads, 1)(steps)
+    assert np.isclose(curve["linearity"], 1 - ((loads - fit) ** 2).sum() / ((loads - loads.mean()) ** 2).sum())
+
+
+def test_dead_layers_are_named():
+    layers, labels = _scaled([1.0, 4.0, 4.0, 16.0])
+    curve = load_curve(layers, labels, layers=["input", "one", "two", "three"])
+    assert curve["dead"].values.tolist() == [False, False, True, False]
+    assert curve["layer"].values.tolist() == ["input", "one", "two", "three"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bootstrap_meets_brute_force(kind):
+    """Intervals from derivatives against curves that are measured again on every resample."""
+    layers, labels = _scaled([1.5, 2.0, 3.0], samples=300, classes=3, features=5)
+    random = np.random.default_rng(1)
+    targets = layers[0][:, :2] + random.normal(size=(300, 2)) if kind == "regression" else labels
+    curve = load_curve(layers, targets, kind=kind, resamples=1000)
+    drawn = []
+    for _ in range(250):
+        chosen = random.integers(300, size=300)
+        drawn.append([float(data_separation(x[chosen], targets[chosen], kind=kind)) for x in layers])
+    widths = (curve["load_high"] - curve["load_low"]).values / 3.92
+    assert np.allclose(widths, np.std(drawn, axis=0), rtol=0.2)  # both are known to about 5 %
+    second = np.std(np.diff(drawn, 2, axis=1))
+    assert np.isclose(float(curve["curvature_high"] - curve["curvature_low"]) / 3.92, second, rtol=0.2)
+
+
+def test_intervals_cover_the_truth():
+    """Σw = I and Σb known: the population's load lies in the 95 % interval about 95 times of 100."""
+    scales, features, classes = np.array([2.0, 3.0, 5.0]), 8, 4
+    signal = 1 / classes * (1 - 1 / classes) * classes * scales**2  # tr Σb of scale·e_k
+    truth = np.log(features / signal)
+    hits = []
+    for seed in range(100):
+        layers, labels = _scaled(scales, samples=400, classes=classes, features=features, seed=seed)
+        random = np.random.default_rng(seed)
+        labels = random.integers(classes, size=400)  # class sizes vary as the bootstrap has it
+        layers = [random.normal(size=(400, features)) + s * np.eye(classes, features)[labels] for s in scales]
+        curve = load_curve(layers, labels, resamples=200)
+        hits.append((curve["load_low"].values <= truth) & (truth <= curve["load_high"].values))
+    assert np.all(np.abs(np.mean(hits, axis=0) - 0.95) < 3 * np.sqrt(0.95 * 0.05 / 100) + 0.02)  # 2 %: 200 resamples
+
+
+def test_load_curve_of_eight_wide_layers_is_quick():
+    random = np.random.default_rng(0)
+    layers, labels = [random.normal(size=(10_000, 100)).astype(np.float32) for _ in range(8)], np.arange(10_000) % 10
+    begun = time.process_time()
+    load_curve(layers, labels)
+    assert time.process_time() - begun < 2.0  # 0.4 s on one idle core; processor time, since others may be at work
+
+
+# streaming
+
+
+@given(seeds, st.sampled_from(KINDS), st.data())
+def test_accumulators_in_any_order_equal_the_whole(seed, kind, data):
+    random = np.random.default_rng(seed)
+    x, labels = _clouds(seed, shift=100.0)
+    layers = [x, x[:, :3] ** 2, np.sin(x)]
+    targets = random.normal(size=(len(x), 2)) + x[:, :2] if kind == "regression" else labels
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(x) - 1), max_size=6)))
+    parts = np.split(random.permutation(len(x)), cuts)
+    workers = [LoadAccumulator(kind=kind) for _ in range(3)]
+    for place, part in enumerate(parts):
+        workers[place % 3].update([each[part] for each in layers], targets[part])
+    order = random.permutation(3)
+    total = LoadAccumulator(kind=kind)
+    for place in order:
+        total.merge(workers[place])
+    whole = load_curve(layers, targets, kind=kind, resamples=0)
+    assert total.samples == len(x)
+    assert np.allclose(total.compute()["load"], whole["load"], rtol=0, atol=1e-9)
+    assert total.compute()["shape"] == whole["shape"]
+
+
+def test_accumulator_takes_single_classes_and_tensors():
+    x, labels = _clouds(1)
+    total = LoadAccumulator()
+    for k in np.unique(labels)[::-1]:
+        total.update([torch.as_tensor(x[labels == k])], torch.as_tensor(labels[labels == k]))
+    assert np.isclose(total.loads()[0], data_separation(x, labels), atol=1e-12)
+
+
+def test_accumulator_refuses_and_stays_as_it_was():
+    x, labels = _clouds(1)
+    total = LoadAccumulator().update([x, x, x], labels)
+    before = total.loads()
+    for features, names, message in (
+        ([x, x], labels, "must keep the widths"),
+        ([x[:, :2], x, x], labels, "must keep the widths"),
+        ([x, x * np.nan, x], labels, r"features\[1\] must be finite"),
+        ([x, x, x], labels[:-1], "labels must name the class of each of the 90 samples"),
+        (x, labels, "features must be a list"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            total.update(features, names)
+    assert np.array_equal(total.loads(), before)
+    with pytest.raises(ValueError, match="nothing has been added"):
+        LoadAccumulator().loads()
+    with pytest.raises(ValueError, match="at least 3 layers"):
+        LoadAccumulator().update([x], labels).compute()
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        LoadAccumulator().update([x], np.zeros(len(x), int)).loads()
+    with pytest.raises(ValueError, match="needs more samples than features"):
+        LoadAccumulator(kind="regression").update([x[:4]], x[:4, 0]).loads()
+    with pytest.raises(ValueError, match="number of outputs"):
+        LoadAccumulator(kind="regression").update([x], x[:, 0]).update([x], x[:, :2])
+
+
+BAD = {
+    "short labels": (np.ones((4, 2)), [0, 1], {}, "labels must name the class of each of the 4 samples"),
+    "one class": (np.ones((4, 2)), [1, 1, 1, 1], {}, r"at least 2 classes, got only \[1\]"),
+    "no repeats": (np.ones((4, 2)), [1, 2, 3, 4], {}, "labels must repeat"),
+    "nan": (
+        [[1.0], [np.nan], [2.0]],
+        [0, 0, 1],
+        {},
+        "features must be finite everywhere, got NaN .* sample 1",
+    ),
+    "flat": (np.ones(4), [0, 0, 1, 1], {}, r"shape \(sample, feature, …\), got \(4,\)"),
+    "empty": (np.ones((0, 3)), [], {}, "at least one sample"),
+    "complex": (np.ones((4, 2)) * 1j, [0, 0, 1, 1], {}, "real numbers"),
+    "text": ("features", [0], {}, "features must be an array of real numbers, got str"),
+    "fractions": (np.ones((4, 2)), [0.5, 0.5, 1.0, 1.0], {}, "whole numbers or text"),
+    "kind": (np.ones((4, 2)), [0, 0, 1, 1], {"kind": "lda"}, "kind must be one of trace, pinv, regression, got 'lda'"),
+    "wide": (np.ones((4, 3)), np.ones(4), {"kind": "regression"}, "fewer features than samples − 1"),
+    "targets": (np.ones((9, 2)), np.ones((9, 2, 2)), {"kind": "regression"}, "labels must be the targets"),
+    "mixed": (torch.ones(9, 2), np.ones(9), {"kind": "regression"}, "labels must lie beside features, in torch on cpu"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input(case):
+    features, labels, options, message = BAD[case]
     with pytest.raises(ValueError, match=message):
-        call()
+        data_separation(features, labels, **options)
+
+
+def test_bad_curves():
+    x, labels = _clouds(1)
+    for features, options, message in (
+        (x, {}, "list of the features of at least 3 layers"),
+        ([x, x], {}, "at least 3 layers"),
+        ([x, x[:-1], x], {}, "labels must name the class of each of the 89 samples"),
+        ([x, x, x], {"layers": ["a"]}, "layers must name all 3 layers"),
+        ([x, x, x], {"margin": -1.0}, "margin must be at least 0"),
+        ([x, x, x], {"resamples": -1}, "resamples must be a whole number"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            load_curve(features, labels, **options)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+def test_on_a_gpu():
+    x, labels = _clouds(2)
+    found = data_separation(torch.as_tensor(x, device="cuda"), torch.as_tensor(labels, device="cuda"))
+    assert found.is_cuda
+    assert np.isclose(float(found), data_separation(x, labels), atol=1e-10)
+    with pytest.raises(ValueError, match="labels must lie beside features"):
+        data_separation(torch.as_tensor(x, device="cuda"), torch.as_tensor(x[:, 0]), kind="regression")

@@ -1,411 +1,296 @@
-"""Whether classes can be told apart by hyperplanes, decided exactly, and the direction that shows it best.
-
-A verdict is never a tolerance. Floating point proposes a certificate, which then either is proven with bounds on
-every rounding error or gives way to rational arithmetic.
-"""
+"""How well each layer separates the classes, and how the layers share that work: data separation and load curves."""
 
 import math
-from fractions import Fraction
-from itertools import combinations, permutations
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
-from scipy.optimize import linprog, nnls
+import xarray as xr
+from jaxtyping import Float, Int
 
-from dynascope.models.parameters import as_float, one_of
+from dynascope.measure.arrays import (
+    checked,
+    class_codes,
+    float64_of,
+    like,
+    one_hot,
+    rank_of,
+    rounding_of,
+    rows_of,
+    to_numpy,
+)
+from dynascope.models.parameters import count, one_of, scalar
 
-_EPSILON = float(np.finfo(np.float64).eps)
-_UNDERFLOW = 2.0**-900  # added to magnitudes near 1, so that the bounds below also cover what underflows
-_ALL_ORDERS = 7  # up to this many classes every order is tried: 7!/2 = 2520
-_SHORTLIST = 16
-_RANDOM_STARTS = 64
-
-
-def separable(a: Any, b: Any) -> bool:
-    """Tell whether a hyperplane strictly separates two clouds of points.
-
-    There are (w, c) with w·a_i > c > w·b_j for all i, j: the convex hulls of the clouds have no point in common.
-
-    a: points (sample, feature). b: points (sample, feature), in any number. Time does not enter.
-    Clouds that touch, or share a point, are not separable. Numbers are taken as float64 and as they stand: a margin of
-    one unit in the last place counts.
-
-    How the answer is made exact: coordinates that split the clouds and shared points are seen by comparing numbers.
-    Otherwise least squares and a linear program, max t subject to ±(w·x − c) ≥ t in a box, propose a direction and, as
-    multipliers, weights of a point in both hulls. A direction proves True when the gap between the projections exceeds
-    a bound on their rounding errors; weights prove False when the linear system that they solve is shown to have a
-    positive solution near them, again with all roundings bounded. What is left (clouds that touch, gaps or overlaps
-    below about 1e-10 of the spread) is decided in whole numbers: Wolfe's algorithm walks to the point of the hull of
-    ±(x, 1) that is nearest to 0, which is 0 itself or a normal that separates. It cannot cycle and always ends.
-    Cost: what floating point can prove takes one least squares and at most one program, on one core 10 ms for 600
-    points in 10 dimensions and 1 s in 300. A system of the exact step has one unknown per point of the support, at
-    most two more than features: 3 ms for 10, 1 s for 50, 15 s for 100, and one to a few dozen of them are solved;
-    more where one coordinate mixes magnitudes hundreds of decades apart.
-    Source: locally elastic SDE, (C.1).
-
-    >>> separable([[0, 0], [1, 0]], [[0, 1], [1, 2]])
-    True
-    >>> separable([[0, 0], [2, 2]], [[1, 1], [5, 0]])  # (1, 1) lies on the segment
-    False
-    """
-    first, second = _cloud("a", a), _cloud("b", b)
-    if first.shape[1] != second.shape[1]:
-        raise ValueError(f"b must have the features of a, {first.shape[1]} of them, got shape {second.shape}")
-    if np.any(first.min(axis=0) > second.max(axis=0)) or np.any(second.min(axis=0) > first.max(axis=0)):
-        return True
-    if first.shape[1] == 1:  # intervals that overlap
-        return False
-    first, second = np.unique(first, axis=0), np.unique(second, axis=0)
-    points = np.concatenate([first, second])  # (point, feature)
-    if len(np.unique(points, axis=0)) < len(points):
-        return False
-    points = points[:, np.any(points != points[0], axis=0)]
-    return _hulls_are_apart(points, np.arange(len(points)) < len(first))
+KINDS = ("trace", "pinv", "regression")
+MARGIN, DEAD_BELOW, CONFIDENCE = 0.5, 0.1, 0.95
 
 
-def pairwise_separable(points: Any) -> bool:
-    """Tell whether every two classes are separated by some hyperplane, exactly.
+def data_separation(features: Any, labels: Any, *, kind: str = "trace") -> Any:
+    """Measure how far features are from separating the classes: the lower, the better.
 
-    For each pair k < l there is ν with min_i ⟨ν, x_i^k⟩ > max_j ⟨ν, x_j^l⟩; it may differ from pair to pair.
+    trace: D = log(tr Σw / tr Σb), (3).   pinv: D = log tr(Σw Σb⁺), (S1).
+    regression: D = √(min over w, b of Σ_i |y_i − w·x_i − b|² / (2N)), the best linear fit, S5.
+    Σw is the covariance within classes, averaged with the class sizes N_k/N as weights; Σb that of the class means,
+    with the same weights, so that Σw + Σb is the covariance of the data.
 
-    points: (class, sample, feature), at one time. Decided by `separable`, at K(K−1)/2 times its cost.
-    Source: locally elastic SDE, Definition C.1.
+    features: (sample, feature), further axes are flattened; NumPy, PyTorch or JAX, any real type, any units: trace and
+    pinv do not change when features turn, shift or scale. labels: (sample,), whole numbers or text; for regression the
+    targets, (sample,) or (sample, output). Time does not enter.
+    Returns one float64 number of the kind that went in, on its device. It is −∞ where classes have no spread at all, +∞
+    where their means agree, NaN where nothing differs. Needs more samples than classes (for regression than features
+    by 2 or more, else every fit is perfect). Σb⁺ drops directions below the rounding of the features' own precision.
+    Cost: O(N·p·K), for regression O(N·p²); no p × p or N × N matrix is formed for trace and pinv.
+    Source: spring-block (2), (3), (S1), S5; He and Su (2023) for pinv.
 
-    >>> pairwise_separable([[[0, 0], [1, 0]], [[0, 1], [1, 1]], [[3, 0], [3, 1]]])
+    >>> features = [[0.0, 0.0], [0.0, 2.0], [4.0, 0.0], [4.0, 2.0]]  # Σw = diag(0, 1), Σb = diag(4, 0)
+    >>> round(float(data_separation(features, [0, 0, 1, 1])), 6) == round(float(np.log(1 / 4)), 6)
     True
     """
-    return all(separable(a, b) for a, b in combinations(_classes(points), 2))
+    one_of("kind", kind, KINDS)
+    measured = _layer(features, labels, kind, "features")
+    with checked(features=features) as (xp, x):
+        return like(xp, x, np.asarray(measured.load))
 
 
-def universally_separable(points: Any, direction: Any) -> bool:
-    """Tell whether one direction separates every two classes, exactly.
+def load_curve(
+    features: Any,
+    labels: Any,
+    *,
+    kind: str = "trace",
+    layers: Sequence[str] | None = None,
+    resamples: int = 400,
+    seed: int = 0,
+    margin: float = MARGIN,
+    dead_below: float = DEAD_BELOW,
+) -> xr.Dataset:
+    """Measure the separation after every layer and say how the layers share the work.
 
-    The intervals [min_i ⟨ν, x_i^k⟩, max_i ⟨ν, x_i^k⟩] of the classes k are disjoint, in any order along ν.
+    Increments d_ℓ = D_{ℓ−1} − D_ℓ; linearity is R² of a line through D_ℓ over ℓ; curvature is the slope of the
+    increments over ℓ (least squares), the mean of d_{ℓ+1} − d_ℓ where that is constant: positive for a concave curve
+    (deep layers do more), negative for a convex one. bend = curvature·(L − 1)/mean |d_ℓ| compares it with the
+    increments: 0.5 says that the fitted increments of the first and last layer differ by half a mean increment.
 
-    points: (class, sample, feature), at one time. direction: ν (feature,), of any length but 0.
-    Intervals that touch are not disjoint. Projections closer than a bound on their rounding errors are compared again
-    as whole numbers. Source: locally elastic SDE, Definition C.3, at one time and for one sample of each class.
+    features: list of L + 1 ≥ 3 arrays (sample, …), the input first, widths may differ. labels, kind: see
+    `data_separation`. layers: their names. resamples: of the bootstrap (0: no intervals), drawn with `seed`.
+    margin: a bend within ± margin counts as linear. dead_below: layers whose increment is below this share of the mean
+    absolute increment add nothing ("dead"). Time does not enter.
 
-    >>> points = [[[0, 0], [1, 0]], [[0, 1], [1, 1]], [[0, 3], [1, 2]]]
-    >>> universally_separable(points, [0, 1]), universally_separable(points, [1, 1])
-    (True, False)
+    Returns a Dataset over layer: load, increment (NaN for the input), dead; the numbers linearity, curvature, bend,
+    shape ("concave", "linear", "convex"; "undefined" where a load is not finite); 95 % intervals as …_low, …_high and
+    shape_confidence, the share of resamples with the same verdict.
+    The bootstrap draws samples with replacement and moves each load along its derivative by the samples' weights, which
+    is exact to first order in 1/N: intervals need tens of samples per class. They tell how sure the curve of *this*
+    network is, not how other training runs would turn out.
+    Source: spring-block (3) and FIG. S5 (R²), FIG. S3 ("dead" layers); bend, margin and intervals are ours.
+
+    >>> random = np.random.default_rng(0)
+    >>> labels = np.arange(300) % 3
+    >>> noise = random.normal(size=(300, 3))
+    >>> curve = load_curve([noise + scale * np.eye(3)[labels] for scale in (1.0, 2.0, 4.0, 8.0)], labels)
+    >>> str(curve["shape"].values), bool(curve["dead"].any())
+    ('linear', False)
     """
-    clouds = _classes(points)
-    along = as_float("direction", direction)
-    if along.shape != clouds.shape[-1:]:
-        raise ValueError(f"direction must have shape (feature,) = {clouds.shape[-1:]}, got {along.shape}")
-    if not np.any(along):
-        raise ValueError(f"direction must not be the zero vector, got {along}")
-    flat = clouds.reshape(-1, len(along))
-    unit = np.ldexp(flat, -np.frexp(np.abs(flat).max())[1])  # below 1, by a power of two
-    value, error = _projected(unit, np.ldexp(along, -np.frexp(np.abs(along).max())[1]))
-    value, error = value.reshape(clouds.shape[:2]), error.reshape(clouds.shape[:2])
-    if not _overlap((value - error).min(axis=1), (value + error).max(axis=1)):
-        return True
-    if _overlap((value + error).min(axis=1), (value - error).max(axis=1)):
-        return False
-    whole, exponent = _integers(flat)
-    weights, own = _integers(along[None])
-    weights = weights[0] << (exponent + own - (exponent + own).min()).astype(object)
-    exact = (whole @ weights).reshape(clouds.shape[:2])
-    return not _overlap(exact.min(axis=1), exact.max(axis=1))
+    one_of("kind", kind, KINDS)
+    options = {"margin": scalar("margin", margin, at_least=0.0), "dead_below": scalar("dead_below", dead_below)}
+    resamples = count("resamples", resamples, at_least=0)
+    if not isinstance(features, list | tuple) or len(features) < 3:
+        raise ValueError("features must be a list of the features of at least 3 layers, the input first")
+    measured = [_layer(each, labels, kind, f"features[{index}]") for index, each in enumerate(features)]
+    loads = np.array([each.load for each in measured])
+    curve = describe(loads, layers, kind=kind, **options)
+    if resamples and np.all(np.isfinite(loads)):
+        influence = np.stack([each.influence for each in measured], axis=-1)  # (sample, layer)
+        drawn = loads + _bootstrap(influence, resamples, count("seed", seed, at_least=0))
+        curve = curve.assign(_intervals(drawn, str(curve["shape"].values), **options))
+    return curve
 
 
-def separating_direction(class_means: Any, *, method: str = "best") -> Float[np.ndarray, " feature"]:
-    """Find one direction along which all class means lie apart.
+@dataclass(frozen=True)
+class _Layer:
+    """A load, and how it moves when a sample's weight grows from 1: ∂D/∂w_i."""
 
-    best: max over ‖ν‖ = 1 of min over k < l of Σ_t |⟨m_k(t) − m_l(t), ν⟩|; the first class ends above the last.
-    difference: (m_k − m_l)/‖m_k − m_l‖ at the last time, for the classes k < l that lie farthest apart there.
+    load: float
+    influence: Float[np.ndarray, " sample"]
 
-    class_means: m (class, feature) or (time, class, feature), any units, times weigh the same. Returns ν (feature,).
 
-    `best` is printed as a convex problem, but it maximises absolute values: each order of the classes along ν is a
-    convex problem of its own (the nearest point to 0 in the hull of the steps from class to class). At one time and
-    for up to 7 classes all orders are solved, and the result is the global maximum up to rounding. With several times
-    it is at least as good as every direction along which the classes keep one order all the time, and is improved
-    from these and from 64 random directions (always the same) by steps that fix the signs and solve the convex rest.
-    With more classes only the latter is left: a local maximum, the best of 64.
-    Fails where two classes coincide at all times. Source: locally elastic SDE, (C.23) and (C.24).
+def _layer(features: Any, labels: Any, kind: str, name: str) -> _Layer:
+    rounding = rounding_of(features)
+    if kind == "regression":
+        with float64_of(**{name: features, "labels": labels}) as (xp, x, y):
+            return _regression(xp, rows_of(xp, name, x), _targets(xp, y, x.shape[0]), rounding=rounding, name=name)
+    with float64_of(**{name: features}) as (xp, x):
+        x = rows_of(xp, name, x)
+        classes, codes = class_codes(labels, x.shape[0])
+        measure = _trace if kind == "trace" else _pinv
+        return measure(xp, x, codes, classes=len(classes), rounding=rounding)
 
-    >>> separating_direction([[4.0, 0.0], [0.0, 3.0]], method="difference").tolist()
-    [0.8, -0.6]
-    >>> separating_direction([[1.0, 1.0], [0.0, 1.0], [0.0, 0.0]]).round(3).tolist()
-    [0.707, 0.707]
-    """
-    means = as_float("class_means", class_means)
-    if means.ndim not in (2, 3) or min(means.shape) < 1 or means.shape[-2] < 2:
+
+def _targets(xp: Any, targets: Any, samples: int) -> Any:
+    """Targets as (sample, output)."""
+    if targets.shape[0] != samples or targets.ndim > 2:
         raise ValueError(
-            f"class_means must have shape (class, feature) or (time, class, feature) with 2 classes or more, "
-            f"got {means.shape}"
+            f"labels must be the targets of the {samples} samples, (sample,) or (sample, output), for "
+            f"kind='regression', got shape {tuple(targets.shape)}"
         )
-    one_of("method", method, ["best", "difference"])
-    means = means.reshape((-1, *means.shape[-2:]))
-    means = means[-1:] if method == "difference" else means
-    if np.all(means == means[:, :1]):
-        raise ValueError(f"class_means must differ between classes at the last time, got {means[-1, 0]} in all")
-    means = means / np.abs(means).max()
-    first, second = np.triu_indices(means.shape[1], 1)
-    steps = means[:, first] - means[:, second]  # (time, pair, feature)
-    extent = np.abs(steps).max(axis=(0, 2))  # (pair,)
-    if method == "best" and extent.min() == 0:
-        same = int(np.argmin(extent))
-        raise ValueError(f"class_means must differ in all classes, got the same in {first[same]} and {second[same]}")
-    direction = _best_direction(means) if method == "best" else _longest(steps[-1] / extent.max())
-    return np.asarray(direction / np.linalg.norm(direction))
+    return xp.reshape(targets, (samples, -1))
 
 
-def _cloud(name: str, value: Any) -> Float[np.ndarray, "sample feature"]:
-    cloud = as_float(name, value)
-    if cloud.ndim != 2 or cloud.size == 0:
-        raise ValueError(f"{name} must have shape (sample, feature) with one of each or more, got {cloud.shape}")
-    return cloud
+def class_split(xp: Any, x: Any, codes: Int[np.ndarray, " sample"], classes: int) -> tuple[Any, Any, Any]:
+    """Class means about the grand mean (class, feature), those of each sample's class, and what is left of it.
 
-
-def _classes(value: Any) -> Float[np.ndarray, "class sample feature"]:
-    points = as_float("points", value)
-    if points.ndim != 3 or points.size == 0 or len(points) < 2:
-        raise ValueError(
-            f"points must have shape (class, sample, feature) with 2 classes or more and no axis empty, "
-            f"got {points.shape}"
-        )
-    return points
-
-
-def _overlap(low: np.ndarray, high: np.ndarray) -> bool:
-    """Whether two of the intervals [low, high] have a number in common."""
-    reaches = high[:, None] >= low
-    return bool(np.any(np.triu(reaches & reaches.T, 1)))
-
-
-def _hulls_are_apart(points: Float[np.ndarray, "point feature"], side: Bool[np.ndarray, " point"]) -> bool:
-    """Decide `separable` for distinct points in which every feature varies."""
-    scaled = _scaled(points)
-    signed = np.where(side, 1.0, -1.0)[:, None] * np.column_stack([scaled, np.ones(len(points))])
-    if _proves_gap(scaled, side, _level(signed)):
-        return True
-    direction, weights = _widest_gap(signed)
-    support = np.flatnonzero(weights >= min(_EPSILON, weights.max()))
-    if any(_proves_gap(scaled, side, guess) for guess in (direction, _level(signed[support]))):
-        return True
-    if _proves_overlap(points[support], scaled[support], side[support]):
-        return False
-    return _nearest_point_is_off_zero(points, side, support)
-
-
-def _scaled(points: Float[np.ndarray, "point feature"]) -> Float[np.ndarray, "point feature"]:
-    """Centre each feature and bring it to magnitude 1 by powers of two: one relative rounding error in each entry."""
-    unit = np.ldexp(points, -np.frexp(np.abs(points).max(axis=0))[1])
-    centred = unit - (unit.max(axis=0) + unit.min(axis=0)) / 2
-    return np.asarray(np.ldexp(centred, -np.frexp(np.abs(centred).max(axis=0))[1]))
-
-
-def _level(signed: Float[np.ndarray, "point unknown"]) -> Float[np.ndarray, " feature"]:
-    """The direction along which ±(w·x − c) is nearest to 1 for all points: Fisher's discriminant."""
-    return np.asarray(np.linalg.lstsq(signed, np.ones(len(signed)))[0][:-1])
-
-
-def _widest_gap(
-    signed: Float[np.ndarray, "point unknown"],
-) -> tuple[Float[np.ndarray, " feature"], Float[np.ndarray, " point"]]:
-    """Solve max t, ±(w·x − c) ≥ t in the unit box; the multipliers are weights of a point in both hulls if t = 0.
-
-    The answer is only a proposal: whatever the solver returns, the verdict is the same.
+    >>> class_split(np, np.array([[0.0], [2.0], [7.0]]), np.array([0, 0, 1]), 2)[0].tolist()
+    [[-2.0], [4.0]]
     """
-    size, unknowns = signed.shape
-    answer = linprog(
-        np.append(np.zeros(unknowns), -1.0),
-        A_ub=np.column_stack([-signed, np.ones(size)]),
-        b_ub=np.zeros(size),
-        bounds=[(-1, 1)] * unknowns + [(None, None)],
-        method="highs",
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    x = x - xp.mean(x, axis=0)  # before any product, or a common offset would cost digits
+    sizes = like(xp, x, np.bincount(codes, minlength=classes).astype(np.float64))
+    means = one_hot(xp, x, codes, classes).T @ x / sizes[:, None]
+    own = xp.take(means, like(xp, x, codes), axis=0)  # (sample, feature)
+    return means, own, x - own
+
+
+def _trace(xp: Any, x: Any, codes: np.ndarray, *, classes: int, rounding: float) -> _Layer:
+    """(3), with ∂ tr(N Σw)/∂w_i = |x_i − mean of its class|² and ∂ tr(N(Σw + Σb))/∂w_i = |x_i − mean|²."""
+    _, own, rest = class_split(xp, x, codes, classes)
+    within = to_numpy(xp.sum(rest**2, axis=1))
+    total = to_numpy(xp.sum((rest + own) ** 2, axis=1))
+    spread, signal = float(within.sum()), float(to_numpy(xp.sum(own**2)))
+    return _log_ratio(spread, signal, within, total - within)
+
+
+def _log_ratio(top: float, bottom: float, top_slope: np.ndarray, bottom_slope: np.ndarray) -> _Layer:
+    load = log_ratio(top, bottom)
+    if not math.isfinite(load):
+        return _Layer(load, np.full(len(top_slope), np.nan))
+    return _Layer(load, np.asarray(top_slope / top - bottom_slope / bottom))
+
+
+def log_ratio(top: float, bottom: float) -> float:
+    """Logarithm of top/bottom with its limits at 0.
+
+    >>> log_ratio(0.0, 1.0), log_ratio(1.0, 0.0), log_ratio(0.0, 0.0)
+    (-inf, inf, nan)
+    """
+    if top > 0 and bottom > 0:
+        return math.log(top) - math.log(bottom)
+    return math.nan if top == bottom == 0 else math.copysign(math.inf, top - bottom)
+
+
+def _pinv(xp: Any, x: Any, codes: np.ndarray, *, classes: int, rounding: float) -> _Layer:
+    """(S1) by projecting on the few directions that Σb has; its derivative includes how those directions turn.
+
+    With W = N Σw, B = N Σb = V S Vᵀ, r = x_i − m, m the class mean about the grand mean:
+    ∂B/∂w_i = m mᵀ + r mᵀ + m rᵀ and ∂tr(W B⁺)/∂w_i = rᵀB⁺r − tr(B⁺WB⁺ ∂B) + 2 rᵀ(1 − V Vᵀ) W B⁺² m.
+    """
+    means, own, rest = class_split(xp, x, codes, classes)
+    sizes = like(xp, x, np.sqrt(np.bincount(codes)))
+    _, roots, directions = xp.linalg.svd(means * sizes[:, None], full_matrices=False)
+    rank = min(rank_of(roots, rounding), classes - 1) if float(roots[0]) > 0 else 0
+    strength, directions = roots[:rank] ** 2, directions[:rank, :].T  # S (direction,), V (feature, direction)
+    r, m = rest @ directions, own @ directions  # (sample, direction)
+    spread = r.T @ r  # Vᵀ W V
+    slope = xp.sum(r**2 / strength, axis=1)
+    load = float(xp.sum(slope))
+    inner = spread / strength[:, None] / strength
+    m2 = m / strength**2
+    slope = slope - xp.sum((m + 2 * r) * (m @ inner), axis=1)
+    slope = slope + 2 * xp.sum((rest @ (rest.T @ r) - r @ spread) * m2, axis=1)
+    if rank == 0:  # the class means agree
+        return _log_ratio(float(xp.sum(rest**2)), 0.0, np.zeros(len(codes)), np.zeros(len(codes)))
+    return _log_ratio(load, 1.0, to_numpy(slope), np.zeros(len(codes)))
+
+
+def _regression(xp: Any, x: Any, y: Any, *, rounding: float, name: str) -> _Layer:
+    """S5; at the best fit the residual's derivative is that of its sample alone."""
+    samples, features = x.shape
+    if samples < features + 2:
+        raise ValueError(
+            f"{name} must have fewer features than samples − 1 for kind='regression', got {features} features of "
+            f"{samples} samples, which any targets fit; use more samples or project the features"
+        )
+    x, y = x - xp.mean(x, axis=0), y - xp.mean(y, axis=0)
+    frame, triangle = xp.linalg.qr(x)
+    turn, sizes, _ = xp.linalg.svd(triangle)
+    explained = frame @ turn[:, : rank_of(sizes, rounding)] if float(sizes[0]) > 0 else frame[:, :0]
+    rest = to_numpy(xp.sum((y - explained @ (explained.T @ y)) ** 2, axis=1))
+    load = math.sqrt(rest.sum() / (2 * samples))
+    relative = rest / rest.sum() if load > 0 else np.full(samples, 1 / samples)
+    return _Layer(load, load / 2 * (relative - 1 / samples))
+
+
+def describe(
+    loads: Float[np.ndarray, " layer"], layers: Sequence[str] | None, *, kind: str, margin: float, dead_below: float
+) -> xr.Dataset:
+    """Label a load curve and judge its shape; see `load_curve`.
+
+    >>> float(describe(np.array([3.0, 2.0, 1.0, 0.0]), None, kind="trace", margin=0.5, dead_below=0.1)["linearity"])
+    1.0
+    """
+    names = list(range(len(loads))) if layers is None else [str(name) for name in layers]
+    if len(names) != len(loads):
+        raise ValueError(f"layers must name all {len(loads)} layers, got {len(names)} names")
+    numbers = _shape_numbers(loads)
+    increments = np.concatenate([[np.nan], -np.diff(loads)])
+    size = np.abs(increments[1:]).mean()
+    units = {} if kind == "regression" else {"units": "natural logarithm"}
+    return xr.Dataset(
+        {
+            "load": ("layer", loads, {"long_name": "load D", **units}),
+            "increment": ("layer", increments, {"long_name": "work done by the layer", **units}),
+            "dead": ("layer", increments < dead_below * size),
+            "linearity": _linearity(loads),
+            **numbers,
+            "shape": str(_verdict(numbers["bend"], margin)),
+        },
+        coords={"layer": names},
+        attrs={"kind": kind},
     )
-    if answer.x is None:
-        return np.zeros(unknowns - 1), np.append(1.0, np.zeros(size - 1))
-    return answer.x[: unknowns - 1], -answer.ineqlin.marginals
 
 
-def _projected(
-    points: Float[np.ndarray, "point feature"], direction: Float[np.ndarray, " feature"]
-) -> tuple[Float[np.ndarray, " point"], Float[np.ndarray, " point"]]:
-    """Projections of points of magnitude 1, and a bound on their distance from the exact ones.
-
-    |fl(w·y) − w·y| ≤ γ_p |w|·|y|, γ_p ≈ p ε/2, in any order of summation; the factor of four covers the rounding of y,
-    of the bound itself and of its sum with the projection.
-    """
-    bound = 2 * (points.shape[1] + 4) * _EPSILON * ((np.abs(points) + _UNDERFLOW) @ np.abs(direction))
-    return points @ direction, bound
-
-
-def _proves_gap(
-    scaled: Float[np.ndarray, "point feature"], side: Bool[np.ndarray, " point"], guess: Float[np.ndarray, " feature"]
-) -> bool:
-    """Whether the two sides project to disjoint intervals beyond doubt, the first above the second."""
-    if not np.any(guess):
-        return False
-    value, error = _projected(scaled, guess / np.abs(guess).max())
-    return bool((value - error)[side].min() > (value + error)[~side].max())
+def _shape_numbers(loads: np.ndarray) -> dict[str, Any]:
+    """Curvature and bend of load curves (…, layer)."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        increments = -np.diff(loads, axis=-1)
+        places = np.arange(increments.shape[-1]) - (increments.shape[-1] - 1) / 2
+        curvature = increments @ places / (places @ places)
+        size = np.abs(increments).mean(axis=-1)
+        bend = np.where(size == 0, 0.0, curvature * (increments.shape[-1] - 1) / size)
+    return {"curvature": curvature, "bend": bend}
 
 
-def _proves_overlap(
-    points: Float[np.ndarray, "point feature"],
-    scaled: Float[np.ndarray, "point feature"],
-    side: Bool[np.ndarray, " point"],
-) -> bool:
-    """Whether the hulls of these few points share a point beyond doubt.
-
-    With M = (±y, ±1, 1)ᵀ a common point is z > 0 with M z = (0, 0, 1). For any R with ‖I − R M‖ ≤ β < 1 the solution
-    exists and lies within ‖R (M z̃ − e)‖/(1 − β) of z̃ (maximum norms); all roundings are added to both.
-    Features in which the points agree impose nothing and are left out.
-    """
-    varied = np.any(points != points[0], axis=0)
-    sign = np.where(side, 1.0, -1.0)
-    matrix = np.vstack([scaled[:, varied].T * sign, sign, np.ones(len(sign))])
-    if matrix.shape[0] != matrix.shape[1]:
-        return False
-    try:
-        inverse = np.linalg.inv(matrix)
-    except np.linalg.LinAlgError:
-        return False
-    size = len(matrix)
-    unit, right, weights = 4 * (size + 4) * _EPSILON, np.eye(size)[-1], inverse[:, -1]
-    magnitude = np.abs(matrix) + _UNDERFLOW
-    doubt = np.abs(np.eye(size) - inverse @ matrix) + unit * (np.abs(inverse) @ magnitude + np.eye(size))
-    residual = np.abs(matrix @ weights - right) + unit * (magnitude @ np.abs(weights) + right)
-    distance = (np.abs(inverse) @ residual).max()
-    return bool(doubt.sum(axis=1).max() < 0.5 and weights.min() > 4 * distance)  # 2 for 1 − β, 2 for these roundings
+def _linearity(loads: np.ndarray) -> float:
+    """R² of a line; NaN for a level curve, which has nothing to explain."""
+    if not np.all(np.isfinite(loads)) or np.ptp(loads) == 0:
+        return math.nan
+    places, centred = np.arange(len(loads)) - (len(loads) - 1) / 2, loads - loads.mean()
+    return float((centred @ places) ** 2 / (places @ places) / (centred @ centred))
 
 
-def _integers(points: Float[np.ndarray, "point feature"]) -> tuple[np.ndarray, Int[np.ndarray, " feature"]]:
-    """The same numbers as (whole number)·2^(exponent of the feature), exactly."""
-    fraction, exponent = np.frexp(points)
-    exponent = np.where(fraction == 0, exponent.max(axis=0), exponent).astype(np.int64)
-    lowest = exponent.min(axis=0)
-    return (fraction * 2.0**53).astype(np.int64).astype(object) << (exponent - lowest).astype(object), lowest - 53
+def _verdict(bend: Any, margin: float) -> np.ndarray:
+    words = np.where(np.abs(bend) <= margin, "linear", np.where(np.asarray(bend) > 0, "concave", "convex"))
+    return np.where(np.isfinite(bend), words, "undefined")
 
 
-def _nearest_point_is_off_zero(
-    points: Float[np.ndarray, "point feature"], side: Bool[np.ndarray, " point"], support: Int[np.ndarray, " chosen"]
-) -> bool:
-    """Decide in whole numbers whether 0 lies outside the hull of ±(x, 1), starting from a proposed support.
-
-    Wolfe's algorithm: x is the nearest point to 0 in the affine hull of a few independent points and inside their
-    convex hull. Either x = 0, or ⟨x, v⟩ > 0 for all points v, or a point with ⟨x, v⟩ ≤ 0 joins and ‖x‖ falls: no set
-    of points comes back.
-    """
-    whole = _integers(points)[0]
-    whole = whole - whole[0]
-    whole = whole // np.gcd.reduce(whole, axis=0)
-    bits = [max(abs(entry).bit_length() for entry in column) for column in whole.T]
-    whole = whole << np.array([max(bits) - length for length in bits], dtype=object)  # features of equal magnitude
-    rows = np.column_stack([whole, np.full(len(whole), 1 << max(bits), dtype=object)])
-    rows = rows * np.where(side, 1, -1).astype(object)[:, None]
-    corral, weights = list(map(int, support)), [Fraction(1, len(support))] * len(support)
-    while True:
-        corral, weights = _settle(rows, corral, weights)
-        denominator = math.lcm(*(weight.denominator for weight in weights))
-        nearest = np.array([int(weight * denominator) for weight in weights], dtype=object) @ rows[corral]
-        if not np.any(nearest):
-            return False
-        nearest //= math.gcd(*nearest)
-        heights = rows @ nearest
-        lowest = int(np.argmin(heights))
-        if heights[lowest] > 0:
-            return True
-        corral, weights = [*corral, lowest], [*weights, Fraction(0)]
+def _bootstrap(influence: Float[np.ndarray, "sample layer"], resamples: int, seed: int) -> np.ndarray:
+    """First-order changes of the loads under samples drawn with replacement, (resample, layer)."""
+    samples = len(influence)
+    random = np.random.default_rng(seed)
+    changes = np.empty((resamples, influence.shape[1]))
+    for index in range(resamples):
+        weights = np.bincount(random.integers(samples, size=samples), minlength=samples)
+        changes[index] = (weights - 1) @ influence
+    return changes
 
 
-def _settle(rows: np.ndarray, corral: list[int], weights: list[Fraction]) -> tuple[list[int], list[Fraction]]:
-    """Drop points until the nearest point to 0 in the affine hull of the rest has positive weights only."""
-    while True:
-        target = _affine_weights(rows[corral])
-        if target is None:  # a proposed support need not be independent; later ones are
-            corral, weights = corral[:1], [Fraction(1)]
-            continue
-        if min(target) > 0:
-            return corral, target
-        step = min(old / (old - new) for old, new in zip(weights, target, strict=True) if new <= 0)
-        moved = [old + step * (new - old) for old, new in zip(weights, target, strict=True)]
-        corral = [point for point, weight in zip(corral, moved, strict=True) if weight > 0]
-        weights = [weight for weight in moved if weight > 0]
-
-
-def _affine_weights(rows: np.ndarray) -> list[Fraction] | None:
-    """Weights of sum 1 whose combination of the rows is nearest to 0; None if the rows are affinely dependent.
-
-    Gauss–Jordan elimination without fractions (Bareiss) on [[G, 1], [1, 0]] (w, μ) = (0, 1) with G the Gram matrix.
-    """
-    size = len(rows) + 1
-    system = np.ones((size, size + 1), dtype=object)
-    system[:-1, :-2] = rows @ rows.T
-    system[:-1, -1] = system[-1, -2] = 0
-    previous = 1
-    for column in range(size):
-        pivots = np.flatnonzero(system[column:, column])
-        if pivots.size == 0:
-            return None
-        system[[column, column + pivots[0]]] = system[[column + pivots[0], column]]
-        pivot, rest, others = system[column, column], slice(column + 1, None), np.arange(size) != column
-        cleared = pivot * system[others, rest] - np.outer(system[others, column], system[column, rest])
-        system[others, rest] = cleared // previous
-        previous = pivot
-    return [Fraction(entry, previous) for entry in system[:-1, -1]]
-
-
-def _longest(vectors: Float[np.ndarray, "vector feature"]) -> Float[np.ndarray, " feature"]:
-    return np.asarray(vectors[np.argmax(np.linalg.norm(vectors, axis=-1))])
-
-
-def _best_direction(means: Float[np.ndarray, "time class feature"]) -> Float[np.ndarray, " feature"]:
-    """Solve (C.23) in coordinates of the space that the differences span; the length is left open."""
-    times, classes, _ = means.shape
-    means = means - means[:, :1]
-    basis = np.linalg.svd(means.reshape(times * classes, -1), full_matrices=False)[2]
-    means = means @ basis.T
-    first, second = np.triu_indices(classes, 1)
-    steps = means[:, first] - means[:, second]  # (time, pair, coordinate)
-    mixtures = np.random.default_rng(0).standard_normal((_RANDOM_STARTS, times * len(first)))
-    starts = list(mixtures @ steps.reshape(times * len(first), -1))
-    if classes <= _ALL_ORDERS:
-        starts += _best_orders(means.sum(axis=0))
-    ends = [_ascend(steps, start / np.linalg.norm(start)) for start in starts if np.any(start)]
-    best = max(ends, key=lambda direction: _worst(steps @ direction))
-    return np.asarray((best if (means[-1, 0] - means[-1, -1]) @ best >= 0 else -best) @ basis)
-
-
-def _worst(along: Float[np.ndarray, "time pair"]) -> float:
-    """Evaluate min over pairs of Σ_t |⟨m_k(t) − m_l(t), ν⟩| from the projections."""
-    return float(np.abs(along).sum(axis=0).min())
-
-
-def _best_orders(means: Float[np.ndarray, "class feature"]) -> list[np.ndarray]:
-    """For each order of the classes the direction with the widest smallest step, the widest of them first."""
-    orders = [order for order in permutations(range(len(means))) if order[0] < order[-1]]
-    nearest = [_nearest(np.diff(means[list(order)], axis=0)) for order in orders]
-    nearest.sort(key=lambda point: -float(np.linalg.norm(point)))
-    return nearest[:_SHORTLIST]
-
-
-def _nearest(vectors: Float[np.ndarray, "vector feature"]) -> Float[np.ndarray, " feature"]:
-    """The point x of the vectors' convex hull nearest to 0: max over ‖ν‖ ≤ 1 of min_i ⟨d_i, ν⟩ is ‖x‖, at ν = x/‖x‖.
-
-    Least squares min ‖Σ z d‖² + (Σ z − 1)² with z ≥ 0 has that point, scaled: its value rises with ‖x‖ alone.
-    """
-    system = np.vstack([vectors.T, np.ones(len(vectors))])
-    weights = nnls(system, np.append(np.zeros(vectors.shape[1]), 1.0), maxiter=100 * len(vectors))[0]
-    return np.asarray(weights @ vectors / weights.sum())
-
-
-def _ascend(
-    steps: Float[np.ndarray, "time pair feature"], direction: Float[np.ndarray, " feature"]
-) -> Float[np.ndarray, " feature"]:
-    """Fix the signs of all projections, solve the convex problem that is left, repeat while it improves."""
-    along = steps @ direction  # (time, pair)
-    while True:
-        point = _nearest(np.einsum("tp,tpf->pf", np.where(along >= 0, 1.0, -1.0), steps))
-        point /= max(np.linalg.norm(point), np.finfo(np.float64).tiny)
-        ahead = steps @ point
-        if _worst(ahead) <= _worst(along) * (1 + 1e-12):
-            return direction
-        direction, along = point, ahead
+def _intervals(drawn: np.ndarray, shape: str, *, margin: float, dead_below: float) -> Mapping[str, Any]:
+    """95 % intervals from resampled curves (resample, layer)."""
+    first = np.full((len(drawn), 1), np.nan)
+    numbers = _shape_numbers(drawn)
+    spread = {"load": drawn, "increment": np.concatenate([first, -np.diff(drawn, axis=1)], axis=1), **numbers}
+    found: dict[str, Any] = {}
+    for name, values in spread.items():
+        ends = np.quantile(values, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], axis=0)
+        for end, value in zip(("low", "high"), ends, strict=True):
+            found[f"{name}_{end}"] = ("layer", value) if value.ndim else float(value)
+    found["shape_confidence"] = float(np.mean(_verdict(numbers["bend"], margin) == shape))
+    return found

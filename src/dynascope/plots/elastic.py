@@ -7,7 +7,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dynascope.measure.separation import separating_direction
+from dynascope.measure.hyperplanes import separating_direction
 from dynascope.plots.figures import PALETTE, axis_label, short
 from dynascope.plots.over_time import plot_over_time
 

@@ -15,7 +15,7 @@ import xarray as xr
 from dynascope.experiments.claims import Claim, three_errors
 from dynascope.experiments.elastic.reference import power_law, solve_means
 from dynascope.experiments.registry import Experiment
-from dynascope.measure.separation import separating_direction
+from dynascope.measure.hyperplanes import separating_direction
 from dynascope.records import with_provenance
 
 CLASSES = (3, 5, 7)

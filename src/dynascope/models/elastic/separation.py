@@ -126,7 +126,7 @@ def share_separable(clouds: Float[np.ndarray, "*lead trial class sample feature"
     >>> share_separable(np.array([[[[0.0], [1.0]], [[2.0], [3.0]]], [[[0.0], [2.0]], [[1.0], [3.0]]]])).tolist()
     0.5
     """
-    from dynascope.measure.separation import pairwise_separable  # noqa: PLC0415 (imports scipy.optimize)
+    from dynascope.measure.hyperplanes import pairwise_separable  # noqa: PLC0415 (imports scipy.optimize)
 
     verdicts = [pairwise_separable(each) for each in clouds.reshape(-1, *clouds.shape[-3:])]
     return np.asarray(np.reshape(verdicts, clouds.shape[:-3]).mean(axis=-1))

@@ -1,0 +1,1 @@
+"""Claims on what features show: layerwise chapters 1 and 2, appendix D."""
