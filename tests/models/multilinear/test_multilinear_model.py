@@ -129,7 +129,7 @@ def test_the_best_split_is_the_best(alpha, start, skills, log_budget):
     known = np.arange(1, skills + 1)
     every = model.loss(time=budget / known, parameters=known)
     assert float(best["loss"][0]) == pytest.approx(every.min(), rel=1e-9, abs=1e-15)
-    steps, chosen = float(best["steps"][0]), float(best["known_skills"][0])
+    steps, chosen = float(best["time"][0]), float(best["parameters"][0])
     assert steps * chosen == pytest.approx(budget)
     last = model.strength(int(chosen), time=steps)
     assert float(best["last_strength"][0]) == pytest.approx(float(last), rel=1e-9)

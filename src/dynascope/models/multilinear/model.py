@@ -234,18 +234,18 @@ class Multilinear(eqx.Module):
     def optimal_compute(self, budgets: Any) -> xr.Dataset:
         """Best split of compute C = T·N between steps and skills, for each budget: (4.43) without its approximations.
 
-        Every whole N from 1 to `skills` is a candidate; T = C/N is not rounded. Returns over (…grid, budget) steps T,
-        known_skills N, loss there, and last_strength R_N/S of the last skill that the model has.
+        Every whole N from 1 to `skills` is a candidate; T = C/N is not rounded. Returns over (…grid, budget) time T in
+        steps, parameters N (skills known), loss there, and last_strength R_N/S of the last skill that the model has.
 
         >>> best = Multilinear(skills=10**6).optimal_compute([1e5, 1e7])
-        >>> best["known_skills"].values.astype(int).tolist()
+        >>> best["parameters"].values.astype(int).tolist()
         [20, 120]
         """
         amounts = as_float("budgets", budgets)
         if amounts.ndim != 1 or amounts.size == 0 or np.any(amounts <= 0):
             raise ValueError(f"budgets must be a list of numbers above 0, got {amounts}")
         found = self._gather(lambda task: scaling.best_split(task, amounts))  # (…grid, 4, budget)
-        names = ("steps", "known_skills", "loss", "last_strength")
+        names = ("time", "parameters", "loss", "last_strength")
         dims = (*self.grid.dims, "budget")
         coordinates: dict[str, Any] = {"budget": ("budget", amounts, {"units": "steps × skills"})}
         values = {name: (dims, found[..., index, :]) for index, name in enumerate(names)}
