@@ -17,7 +17,7 @@ MODELS = {
     "deep_linear": {"DeepLinear", "ModeEquation"},
     "elastic": {"LocallyElastic"},
     "features": {"FeatureDefinitions", "HeavisideNetwork"},
-    "linear_modes": {"DiagonalNetwork", "ScalarNetwork", "TwoLayerLinear", "LinearModel"},
+    "linear_modes": {"DiagonalNetwork", "ScalarNetwork", "TwoLayerLinear", "learnability", "linear model"},
     "multilinear": {"Multilinear"},
     "spring_block": {"SpringBlock"},
 }
