@@ -72,3 +72,19 @@ def test_functions_and_numbers_become_strengths():
 def test_strengths_that_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("end", [1e-6, 1.0, 1e4, 1e10])
+def test_functions_integrate_over_any_span(end):
+    law = PowerLaw(0.7, 0.9)
+    at = end * np.array([0.0, 1e-6, 0.1, 0.5, 1.0])
+    found = Function(lambda t: 0.7 / (1 + t) ** 0.9).integral(at)
+    np.testing.assert_allclose(found, law.integral(at), rtol=1e-10, atol=1e-10 * float(law.integral(end)))
+
+
+def test_functions_with_corners_and_waves():
+    at = np.linspace(0.0, 3.0, 40)
+    corner = Function(lambda t: abs(t - 1.234)).integral(at)
+    expected = np.where(at < 1.234, 1.234 * at - at**2 / 2, 1.234**2 - 1.234 * at + at**2 / 2)
+    np.testing.assert_allclose(corner, expected, atol=1e-9)
+    np.testing.assert_allclose(Function(lambda t: np.cos(40 * t)).integral(at), np.sin(40 * at) / 40, atol=1e-12)
