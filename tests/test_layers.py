@@ -16,13 +16,13 @@ ROWS = [
     {"networks", "monitor"},
     {"imitation"},
     {"sweep"},
-    {"plots"},
+    {"plots", "watch_plots"},
     {"experiments"},
     {"report", "cli", "web", "__main__"},
 ]
 HOMES = {
     "torch": ("networks", "monitor", "measure/elasticity.py"),
-    "matplotlib": ("plots.py", "experiments", "report.py"),
+    "matplotlib": ("plots.py", "watch_plots.py", "experiments", "report.py"),
     "dask": ("sweep.py",),
     "distributed": ("sweep.py",),
     "pickle": (),

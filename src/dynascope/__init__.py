@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dynascope.measure.hyperplanes import separable, separating_direction
     from dynascope.models.elastic.estimate import estimate_strengths, relative_difference
     from dynascope.models.elastic.strengths import PowerLaw, Sampled
+    from dynascope.monitor.attach import watch
 
 __all__ = [
     "PowerLaw",
@@ -31,6 +32,7 @@ __all__ = [
     "separable",
     "separating_direction",
     "simplex_etf",
+    "watch",
 ]
 __version__ = "0.1.0"
 
@@ -43,6 +45,7 @@ _ON_FIRST_USE = {
     "separable": "measure.hyperplanes",
     "separating_direction": "measure.hyperplanes",
     "simplex_etf": "measure.collapse",
+    "watch": "monitor.attach",
 }
 
 
