@@ -8,7 +8,6 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dynascope.monitor.verdicts import newest
 from dynascope.plots import PALETTE, axis_label, new_figure
 
 _CURVES = 8
@@ -29,7 +28,7 @@ def plot_watched(record: xr.Dataset) -> Figure:
         ("intensity", plot_spectrum),
         ("elasticity", plot_elasticity),
     ]
-    drawn = [draw for name, draw in pictures if newest(record, name) is not None or name == "intensity" in record]
+    drawn = [draw for name, draw in pictures if name in record and np.isfinite(record[name].values).any()]
     if not drawn:
         raise ValueError("the record must hold a finished measurement to be drawn")
     rows = (len(drawn) + 1) // 2
@@ -75,7 +74,7 @@ def _over_steps(record: xr.Dataset, axes: Axes, names: tuple[str, ...], *, log: 
             axes.plot(known["step"], known, ".-", color=colour, label=axis_label(record[name]))
     if int(record["step"].max()) > 0:
         axes.set_xscale("symlog", linthresh=1)
-    if log and any((line.get_ydata() > 0).any() for line in axes.get_lines()):  # type: ignore[union-attr]
+    if log and any(np.any(np.asarray(line.get_ydata()) > 0) for line in axes.get_lines()):
         axes.set_yscale("log")
     axes.set_xlabel("training step")
     _legend(axes)
@@ -142,7 +141,9 @@ def plot_spectrum(record: xr.Dataset, axes: Axes) -> Axes:
     share.set_ylim(0, 1.05)
     share.set_ylabel("cumulative share")
     lines = [*axes.get_lines(), *share.get_lines()]
-    share.legend(lines, [str(line.get_label()) for line in lines], frameon=False, fontsize="x-small", loc="lower right")
+    share.legend(
+        lines, [str(line.get_label()) for line in lines], frameon=False, fontsize="x-small", loc="center right"
+    )
     axes.set_title(f"Features of the last layer, step {int(known['step'])}", fontsize="medium")
     return axes
 
@@ -154,10 +155,13 @@ def plot_elasticity(record: xr.Dataset, axes: Axes) -> Axes:
     >>> plot_elasticity(run, new_figure()[1][0, 0]).get_xlabel()
     'class stepped on'
     """
-    found = newest(record, "elasticity")
-    assert found is not None  # checked by who draws it
+    found = record["elasticity"].dropna("step", how="all").isel(step=-1)
     picture = axes.imshow(found.values, origin="upper", cmap="cividis", vmin=0)
     axes.figure.colorbar(picture, ax=axes, label=axis_label(record["elasticity"]))
+    if len(found) <= 20:
+        names = [str(each) for each in found["class"].values] if "class" in found.coords else None
+        axes.set_xticks(range(len(found)), names)
+        axes.set_yticks(range(len(found)), names)
     axes.set_xlabel("class stepped on")
     axes.set_ylabel("class that moves")
     axes.set_title(f"How classes move each other, step {int(found['step'])}", fontsize="medium")

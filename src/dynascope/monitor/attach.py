@@ -133,6 +133,7 @@ class Run:
         self._warned, self._closed = False, False
         self._journal: Journal | None = None
         self._entries: list[dict[str, Any]] = []
+        self._values: dict[str, Any] = {}
         self._step, self._before, self._begun = first_step or 0, 0.0, time.perf_counter()
         if layers is None:
             return
@@ -147,7 +148,7 @@ class Run:
                 raise
         self._write(start)
         if self._step == 0 or not any(entry["kind"] == "measure" for entry in self._entries):
-            self._guarded(lambda: self.measure())
+            self._guarded(self.measure)
 
     def _start(self, layers: Layers) -> dict[str, Any]:
         cadence, settings = self._cadence, self._settings
@@ -218,11 +219,13 @@ class Run:
         as loss=loss (a tensor is read only when it is needed); stored as train_loss.
         """
         self._step = self._step + 1 if at is None else int(at)
-        if self._layers is None or self._closed or not self._cadence.due(self._step):
+        if self._layers is None or self._closed:
             return
-        self._guarded(lambda: self.measure(**values))
+        self._values = {name: each.detach() if hasattr(each, "detach") else each for name, each in values.items()}
+        if self._cadence.due(self._step):
+            self._guarded(self.measure)
 
-    def measure(self, slow: bool | None = None, **values: Any) -> None:
+    def measure(self, slow: bool | None = None) -> None:
         """Measure now. slow: with the slow measures or without; by default when they are due. Errors are raised."""
         if self._layers is None or self._closed:
             return
@@ -238,7 +241,7 @@ class Run:
             with cadence.charge("slow"), undisturbed(self._model):
                 numbers |= self._slow(features)
         with cadence.charge("fast", more=True):
-            numbers |= {f"train_{name}": float(value) for name, value in values.items()}
+            numbers |= {f"train_{name}": float(value) for name, value in self._values.items()}
             self._write({"kind": "measure", "step": self._step, "time": now, "numbers": numbers})
             shown = {name: value for name, value in numbers.items() if isinstance(value, float)}
             shown |= {f"load/{name}": value for name, value in zip(self.layers, numbers["load"], strict=True)}
@@ -280,9 +283,11 @@ class Run:
         """Measure the final state (unless last is False) and write the record of the run to out/record.nc."""
         if self._layers is None or self._closed:
             return
-        done = [entry["step"] for entry in self._entries if entry["kind"] == "measure"]
-        if last and (not done or done[-1] != self._step):
-            self._guarded(lambda: self.measure(slow=self._cadence.slow > 0))
+        slow = self._cadence.slow > 0
+        done = next((entry for entry in reversed(self._entries) if entry["kind"] == "measure"), None)
+        whole = done is not None and done["step"] == self._step and (not slow or "intensity" in done["numbers"])
+        if last and not whole:
+            self._guarded(lambda: self.measure(slow))
         self._closed = True
         if self._journal is not None:
             folder = self._journal.folder

@@ -1,13 +1,15 @@
 """Watch a run of the Hugging Face Trainer: `Trainer(…, callbacks=[WatchCallback(probe=(inputs, labels))])`."""
 
+import functools
 from typing import Any
 
 from dynascope.monitor.attach import Run, watch
 from dynascope.monitor.loggers import needs
+from dynascope.monitor.probing import moved_to
 
 
-class WatchCallback(needs("transformers", "transformers").TrainerCallback):  # type: ignore[misc]
-    """Starts with the training, steps with every optimiser step, ends with the training.
+class Watching:
+    """What the callback does: it starts with the training, steps with every optimiser step, ends with the training.
 
     Arguments are those of `dynascope.watch` without the model; inputs are usually a dict of tensors, as a tokenizer
     returns, without labels. The last loss that the Trainer logged is kept as train_loss.
@@ -23,12 +25,9 @@ class WatchCallback(needs("transformers", "transformers").TrainerCallback):  # t
         if state.is_world_process_zero:
             inputs, labels = self._probe
             device = next(model.parameters()).device
-            moved = (
-                {name: each.to(device) for name, each in inputs.items()}
-                if hasattr(inputs, "items")
-                else inputs.to(device)
+            self.run = watch(
+                model, (moved_to(inputs, device), labels), self._every, first_step=state.global_step, **self._options
             )
-            self.run = watch(model, (moved, labels), self._every, first_step=state.global_step, **self._options)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Step, with the newest loss of the Trainer's log."""
@@ -40,3 +39,16 @@ class WatchCallback(needs("transformers", "transformers").TrainerCallback):  # t
         """Measure the final state and write the record."""
         if self.run is not None:
             self.run.close()
+
+
+@functools.cache
+def _callback() -> Any:
+    """The class that the Trainer accepts."""
+    base = needs("transformers", "transformers").TrainerCallback
+    return type("WatchCallback", (Watching, base), {"__doc__": Watching.__doc__})
+
+
+def __getattr__(name: str) -> Any:
+    if name == "WatchCallback":
+        return _callback()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

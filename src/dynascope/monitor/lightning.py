@@ -1,21 +1,15 @@
 """Watch a run of PyTorch Lightning: `Trainer(callbacks=[WatchCallback(probe=(x, y), out="runs/first")])`."""
 
+import functools
 from typing import Any
 
 from dynascope.monitor.attach import Run, watch
 from dynascope.monitor.loggers import needs
+from dynascope.monitor.probing import moved_to
 
 
-def _callback() -> Any:
-    """Lightning's base class, under either of its two names."""
-    try:
-        return needs("pytorch_lightning", "lightning").Callback
-    except ImportError:
-        return needs("lightning.pytorch", "lightning").Callback
-
-
-class WatchCallback(_callback()):  # type: ignore[misc]
-    """Starts with the fit, steps with every optimiser step, ends with the fit.
+class Watching:
+    """What the callback does: it starts with the fit, steps with every optimiser step, ends with the fit.
 
     Arguments are those of `dynascope.watch` without the model. part: name of the submodule of the LightningModule to
     watch, by default the whole module, whose forward must return logits. The training loss is kept as train_loss.
@@ -32,7 +26,7 @@ class WatchCallback(_callback()):  # type: ignore[misc]
             device = pl_module.device
             inputs, labels = self._probe
             model = pl_module.get_submodule(self._part)
-            probe = (_to(inputs, device), labels)
+            probe = (moved_to(inputs, device), labels)
             self.run = watch(model, probe, self._every, first_step=trainer.global_step, **self._options)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
@@ -52,7 +46,17 @@ class WatchCallback(_callback()):  # type: ignore[misc]
             self.run.close(last=False)
 
 
-def _to(inputs: Any, device: Any) -> Any:
-    if isinstance(inputs, dict):
-        return {name: each.to(device) for name, each in inputs.items()}
-    return tuple(each.to(device) for each in inputs) if isinstance(inputs, tuple) else inputs.to(device)
+@functools.cache
+def _callback() -> Any:
+    """The class that Lightning accepts, under either of its two names."""
+    try:
+        base = needs("lightning.pytorch", "lightning").Callback
+    except ImportError:
+        base = needs("pytorch_lightning", "lightning").Callback
+    return type("WatchCallback", (Watching, base), {"__doc__": Watching.__doc__})
+
+
+def __getattr__(name: str) -> Any:
+    if name == "WatchCallback":
+        return _callback()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

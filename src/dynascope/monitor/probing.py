@@ -1,7 +1,7 @@
 """The probe: a fixed batch of inputs and labels, how it goes into a model and how logits come out."""
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,9 +72,7 @@ class Probe:
 
     def part(self, chosen: slice) -> Any:
         """Some samples of the inputs."""
-        if isinstance(self.inputs, dict):
-            return {name: each[chosen] for name, each in self.inputs.items()}
-        return tuple(each[chosen] for each in self.inputs) if isinstance(self.inputs, tuple) else self.inputs[chosen]
+        return _each(self.inputs, lambda tensor: tensor[chosen])
 
     def fingerprint(self) -> str:
         """Checksum of inputs and labels: measurements on another probe do not belong to the same run."""
@@ -103,9 +101,22 @@ def _tensors(inputs: Any) -> list[torch.Tensor]:
 
 def _keep(inputs: Any) -> Any:
     """A copy: a batch that the user reuses as a buffer must not change under the monitor."""
+    return _each(inputs, lambda tensor: tensor.detach().clone())
+
+
+def _each(inputs: Any, work: Callable[[Any], Any]) -> Any:
     if isinstance(inputs, Mapping):
-        return {name: each.detach().clone() for name, each in inputs.items()}
-    return tuple(each.detach().clone() for each in inputs) if isinstance(inputs, tuple) else inputs.detach().clone()
+        return {name: work(each) for name, each in inputs.items()}
+    return tuple(work(each) for each in inputs) if isinstance(inputs, tuple) else work(inputs)
+
+
+def moved_to(inputs: Any, device: Any) -> Any:
+    """Bring inputs, one tensor or several, to a device.
+
+    >>> moved_to({"x": torch.ones(1)}, "cpu")
+    {'x': tensor([1.])}
+    """
+    return _each(inputs, lambda tensor: tensor.to(device))
 
 
 def feed(model: nn.Module, inputs: Any) -> Any:

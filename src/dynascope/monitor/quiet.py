@@ -1,6 +1,7 @@
 """Run a model beside its training and leave no trace: flags, buffers and every random state stay as they were."""
 
 import random
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -63,7 +64,8 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(devices=_gpus()))
         stack.enter_context(torch.no_grad())
-        stack.enter_context(torch.compiler.set_stance("force_eager"))
+        if "torch._dynamo" in sys.modules:  # else nothing is compiled, and asking would import the compiler
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
         for kind in {"cpu", *(each.device.type for each in model.parameters())}:
             if torch.amp.is_autocast_available(kind):
                 stack.enter_context(torch.autocast(kind, enabled=False))

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dynascope.monitor.verdicts import newest, verdicts
+from dynascope.monitor.verdicts import finite_steps, newest, verdicts
 from dynascope.records import attribute
 
 _ROWS = 12
@@ -65,7 +65,7 @@ def _over_steps(record: xr.Dataset) -> Table:
 
 def _over_layers(record: xr.Dataset) -> Table:
     """Loads at the start and now, and what the layer contributes now, with a bar."""
-    whole = np.flatnonzero(np.isfinite(record["load"]).all("layer").values)
+    whole = finite_steps(record["load"])
     first, last = record["load"].values[whole[0]], record["load"].values[whole[-1]]
     work = np.concatenate([[np.nan], -np.diff(last)])
     largest = np.nanmax(np.abs(work)) if len(work) > 1 else 1.0

@@ -51,9 +51,18 @@ def newest(record: xr.Dataset, name: str) -> xr.DataArray | None:
     """
     if name not in record:
         return None
-    values = record[name]
-    whole = np.isfinite(values).all([dim for dim in values.dims if dim != "step"]).values
-    return values.isel(step=int(np.flatnonzero(whole)[-1])) if whole.any() else None
+    places = finite_steps(record[name])
+    return record[name].isel(step=int(places[-1])) if len(places) else None
+
+
+def finite_steps(values: xr.DataArray) -> np.ndarray:
+    """Find the places along step at which a variable is finite throughout.
+
+    >>> finite_steps(xr.DataArray([[1.0, np.nan], [1.0, 2.0]], dims=("step", "layer"))).tolist()
+    [1]
+    """
+    numbers = values.transpose("step", ...).values
+    return np.flatnonzero(np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1))
 
 
 def _number(record: xr.Dataset, name: str) -> float:
@@ -77,7 +86,7 @@ def _load(record: xr.Dataset) -> Verdict | None:
     bend = newest(record, "bend")
     if bend is None:
         return None
-    at = int(np.flatnonzero(np.isfinite(record["bend"].values))[-1])
+    at = int(finite_steps(record["bend"])[-1])
     shape = str(record["shape"].values[at])
     linearity = float(record["linearity"][at])
     return Verdict(
@@ -92,14 +101,14 @@ def _load(record: xr.Dataset) -> Verdict | None:
 def _dead(record: xr.Dataset) -> Verdict | None:
     if newest(record, "load") is None or "dead" not in record:
         return None
-    at = int(np.flatnonzero(np.isfinite(record["load"]).all("layer").values)[-1])
+    at = int(finite_steps(record["load"])[-1])
     idle = [str(name) for name in record["layer"].values[record["dead"].values[at]]]
     if not idle:
         return None
     return Verdict(
         "idle layers",
         f"These layers add no separation of classes: {', '.join(idle)}.",
-        "a layer whose increment is below a tenth of the mean increment does none of the work (a negative one undoes it)",
+        "a layer whose increment is below a tenth of the mean one does none of the work, a negative one undoes it",
         "this probe and this moment; such a layer may still serve later ones",
         "spring-block, below (3) and FIG. S3; the bound of a tenth is ours",
     )
@@ -120,8 +129,7 @@ def _collapse(record: xr.Dataset) -> Verdict | None:
         "collapse",
         f"{words} (NC1 {spread:.3g}, NC2 angle {angle:.3g}, NC3 {_number(record, 'nc3'):.3g}, "
         f"NC4 {_number(record, 'nc4'):.3g}).",
-        "trained on past zero training error, last-layer features of a class shrink to its mean and the means spread to "
-        "a simplex",
+        "past zero training error, last-layer features of a class shrink to their mean, and the means form a simplex",
         "balanced classes, at most as many as features + 1, in the terminal phase of training",
         "layerwise (D.1) to (D.9); Papyan, Han and Donoho (2020); the bound of 0.1 is ours",
     )
@@ -132,14 +140,13 @@ def _features(record: xr.Dataset) -> Verdict | None:
     if not np.isfinite(distance):
         return None
     few = distance < THRESHOLD
+    size = "the fewest features that can express its outputs" if few else "more features than its outputs need"
     counts = {word: _number(record, f"dimension_{word}") for word in ("intensity", "quality", "utilization")}
     return Verdict(
         "features",
-        f"The last layer has {'the fewest features that can express its outputs' if few else 'more features than needed'}"
-        f" (κ = {distance:.3g}; {counts['intensity']:.1f} significant, {counts['quality']:.1f} useful, "
-        f"{counts['utilization']:.1f} used).",
-        "κ below 0.1 is the minimum feature regime, where features are as few as the outputs; above it lies the extended "
-        "one",
+        f"The last layer has {size} (κ = {distance:.3g}; {counts['intensity']:.1f} significant, "
+        f"{counts['quality']:.1f} useful, {counts['utilization']:.1f} used).",
+        "κ below 0.1 is the minimum feature regime, with as few features as outputs; above lies the extended one",
         f"balanced classes and more probe samples than features{_thin_probe(record)}",
         "layerwise (2.8), (2.9), Definition 2, (1.16), (2.6)",
     )
@@ -169,7 +176,6 @@ def _elasticity(record: xr.Dataset) -> Verdict | None:
         "elasticity",
         f"{words} (within {intra:.2f}, between {inter:.2f}).",
         "classes separate when the pull within them exceeds the pull between them",
-        "logits that follow the locally elastic model, one sample per step; measured to first order of a step, on at most "
-        "2 samples of each class",
+        "logits that follow the locally elastic model; measured to first order, for steps on 2 samples of each class",
         "elastic section 2, (B.1) and Theorem 3.1; He and Su (2020)",
     )
