@@ -47,18 +47,23 @@ def test_the_comparison_notices_a_monitor_that_disturbs(monkeypatch):
 def test_nothing_is_compiled_again_because_of_the_monitor():
     def count(watched):
         torch._dynamo.reset()
-        made = torch._dynamo.testing.CompileCounterWithBackend("eager")
+        made = []
+
+        def backend(graph, _inputs):
+            made.append(graph)
+            return graph.forward
+
         seed_all(0)
         model = mlp()
-        call = torch.compile(model, backend=made)
+        call = torch.compile(model, backend=backend)
         if watched:
             with watch(call, probe=vectors(), every=5, slow=2) as run:
                 train(model, vectors(), 20, call=call, after=lambda loss: run.step())
         else:
             train(model, vectors(), 20, call=call)
-        return made.frame_count
+        return len(made)
 
-    assert count(True) == count(False)
+    assert count(True) == count(False) > 0
 
 
 class Restless(nn.Module):
