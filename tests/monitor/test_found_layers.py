@@ -22,13 +22,10 @@ def _find(model, data, named=None):
 
 
 class Wrapped(nn.Module):
-    """A backbone inside a module inside a module, as Hugging Face has them, with a dict out."""
+    """A backbone inside a module, as Hugging Face has them, with a dict out."""
 
     def __init__(self, backbone):
         super().__init__()
-        self.net = nn.Module()
-        self.net.backbone = backbone
-        self.net.forward = backbone.forward
         self.body = backbone
 
     def forward(self, x):
@@ -165,7 +162,10 @@ def test_layers_without_rows_per_sample_are_named_not_dropped_in_silence():
             return self.head(self.first(x) + self.table(torch.ones(5, 2)).sum())
 
     found, _ = _find(Odd(), vectors())
-    assert found.names == ["input", "first"] or "table" in found.skipped
+    assert found.names == ["input", "first"]
+    assert found.skipped == {
+        "table": "no floating-point tensor with one row per sample, got torch.float32 of shape (5, 5)"
+    }
 
 
 @pytest.mark.parametrize(

@@ -33,12 +33,12 @@ def watch(
     out: str | os.PathLike[str] | None = None,
     max_overhead: Any = None,
     slow: Any = 10,
-    layers: Sequence[str] | None = None,
+    layers: Any = None,
     reduce: Any = "pool",
     max_features: Any = MAX_FEATURES,
     class_logits: Any = False,
     loss: Loss = nn.functional.cross_entropy,
-    loggers: Sequence[Logger] = (),
+    loggers: Any = (),
     first_step: Any = None,
 ) -> "Run":
     """Watch a training run: which layers do the work, whether features collapse, how classes pull each other.

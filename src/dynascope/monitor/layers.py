@@ -62,7 +62,7 @@ class Layers:
         return ["input"] * self.with_input + [layer.name for layer in self.hidden]
 
 
-def find_layers(model: nn.Module, probe: Probe, named: Sequence[str] | None = None) -> Layers:
+def find_layers(model: nn.Module, probe: Probe, named: Any = None) -> Layers:
     """Run a few samples of the probe and find the model's layers.
 
     named: names of submodules whose outputs are to be the layers; by default they are found as this file says above.
@@ -227,8 +227,8 @@ def _open(call: _Call, opened: Mapping[nn.Module, bool]) -> list[_Call]:
     return units
 
 
-def _chosen(model: nn.Module, root: _Call, named: Sequence[str]) -> list[tuple[_Call, _Call, bool]]:
-    if isinstance(named, str) or not named:
+def _chosen(model: nn.Module, root: _Call, named: Any) -> list[tuple[_Call, _Call, bool]]:
+    if not isinstance(named, list | tuple) or not named:
         raise ValueError(f"layers must be a list of names of submodules, got {named!r}")
     known = [_clean(path) for path, _ in model.named_modules() if path]
     for name in named:
