@@ -19,6 +19,7 @@ lint: .venv/all.stamp
 bench: .venv/all.stamp
 	$(BIN)/python benchmarks/spring_block.py
 	$(BIN)/python benchmarks/measure.py
+	$(BIN)/python benchmarks/watch.py
 
 clean:
 	rm -rf .venv results

@@ -1,4 +1,4 @@
-"""Watch a run of the Hugging Face Trainer (pip install transformers accelerate): one callback. Nothing is downloaded."""
+"""Watch a run of the Hugging Face Trainer with one callback (pip install transformers accelerate); no downloads."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Watch a plain PyTorch loop: three added lines, marked. Then: dynascope show runs/plain; dynascope report runs/plain."""
+"""Watch a plain PyTorch loop: the added lines are marked. Then try: dynascope show runs/plain."""
 
 import sys
 
