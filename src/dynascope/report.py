@@ -175,7 +175,7 @@ def watch_report(record: xr.Dataset, title: str = "A training run") -> str:
     """One page about a run that was watched: what it shows, load curves over time, collapse, spectrum, elasticity.
 
     >>> run = xr.Dataset({"load": (("step", "layer"), [[2.0, 1.0]])}, coords={"step": [0], "layer": ["input", "fc"]})
-    >>> "load" in watch_report(run)
+    >>> "<img" in watch_report(run)
     True
     """
     sentences = [f"{each.subject}: {each.sentence}" for each in verdicts(record)]
