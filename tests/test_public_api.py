@@ -34,6 +34,7 @@ def test_public_names():
         "separable",
         "separating_direction",
         "simplex_etf",
+        "watch",
     ]
     assert all(hasattr(dynascope, name) for name in dynascope.__all__)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dynascope.models.elastic.strengths import PowerLaw, Sampled
     from dynascope.models.linear_modes import DiagonalNetwork, ScalarNetwork, TwoLayerLinear, learnability
     from dynascope.models.multilinear import Multilinear, calibrate_emergence
+    from dynascope.monitor.attach import watch
 
 __all__ = [
     "DeepLinear",
@@ -49,6 +50,7 @@ __all__ = [
     "separable",
     "separating_direction",
     "simplex_etf",
+    "watch",
 ]
 __version__ = "0.1.0"
 
@@ -72,6 +74,7 @@ _ON_FIRST_USE = {
     "separable": "measure.hyperplanes",
     "separating_direction": "measure.hyperplanes",
     "simplex_etf": "measure.collapse",
+    "watch": "monitor.attach",
 }
 
 

@@ -24,6 +24,8 @@ from dynascope.models.linear_modes import ScalarNetwork
 from dynascope.models.multilinear import Multilinear
 from dynascope.models.parameters import ParameterValue, grid
 from dynascope.models.spring_block import SpringBlock
+from dynascope.monitor.results import is_run, open_run
+from dynascope.monitor.show import print_run
 from dynascope.records import attribute, check_writable, digest, load, save, to_json, write_text
 
 FAMILIES: dict[str, type[Any]] = {
@@ -173,14 +175,14 @@ def reproduce(
 
 @app.command()
 def show(
-    file: Annotated[Path, typer.Argument(help="A record written by dynascope.")],
+    file: Annotated[Path, typer.Argument(help="A record written by dynascope, or the folder of a run.")],
     out: Annotated[Path | None, typer.Option(help="Also draw it to this .png, .svg or .html file.")] = None,
     as_json: Json = False,
 ) -> None:
     """Say what a record holds and where it comes from."""
     if out is not None:
         _check_picture(out)
-    record = load(file)
+    record = open_run(file) if is_run(file) else load(file)
     content = _describe(record)
     if out is not None:
         _draw(record, out)
@@ -188,6 +190,9 @@ def show(
         print(to_json(content))
         return
     console = Console()
+    if _watched(record):
+        print_run(record, console)
+        return
     console.print(
         f"[bold]{content['provenance'].get('model', 'record')}[/]  digest {content['digest'][:12]}",
         highlight=False,
@@ -199,6 +204,25 @@ def show(
         dims = ", ".join(f"{dim} {size}" for dim, size in entry["dimensions"].items())
         table.add_row(name, dims, *(f"{entry[k]:.4g}" if k in entry else "" for k in ("least", "mean", "greatest")))
     console.print(table)
+
+
+@app.command()
+def report(
+    run: Annotated[Path, typer.Argument(help="The folder of a run that was watched, or its record.")],
+    out: Annotated[Path | None, typer.Option(help="HTML file; report.html beside the run if not given.")] = None,
+) -> None:
+    """Write one HTML file about a run that was watched: what it shows, with pictures."""
+    place = out or (run if run.is_dir() else run.parent) / "report.html"
+    check_writable(place)
+    record = open_run(run)
+    if not _watched(record):
+        raise ValueError(f"run must be one that was watched, got a record of {attribute(record, 'model')}")
+    _draw(record, place)
+    print(f"report: {place}")
+
+
+def _watched(record: xr.Dataset) -> bool:
+    return record.attrs.get("model") == '"watch"'
 
 
 def _describe(record: xr.Dataset) -> dict[str, Any]:
@@ -226,9 +250,15 @@ def _check_picture(path: Path) -> None:
 
 def _draw(record: xr.Dataset, out: Path) -> None:
     from dynascope.plots import plot_run, save_figure  # noqa: PLC0415 (imports matplotlib)
-    from dynascope.report import html_report  # noqa: PLC0415
+    from dynascope.plots.watch import plot_watched  # noqa: PLC0415
+    from dynascope.report import html_report, watch_report  # noqa: PLC0415
 
-    if out.suffix == ".html":
+    if _watched(record):
+        if out.suffix == ".html":
+            write_text(out, watch_report(record))
+        else:
+            save_figure(plot_watched(record), out)
+    elif out.suffix == ".html":
         write_text(out, html_report(str(attribute(record, "model")), record, figure=plot_run(record)))
     else:
         save_figure(plot_run(record), out)

@@ -61,8 +61,11 @@ def with_provenance(
     seed: int | None,
     precision: str,
     wall_time: float,
+    device: str | None = None,
 ) -> xr.Dataset:
     """Return the dataset with attributes that say what made it, each a JSON text.
+
+    device: what computed it, if not JAX; asking JAX would make it take hold of a GPU that others may be using.
 
     >>> run = with_provenance(xr.Dataset(), "SpringBlock", {"noise": 0.1}, options={}, seed=0,
     ...                       precision="float64", wall_time=0.5)
@@ -82,7 +85,7 @@ def with_provenance(
             "numpy": np.__version__,
         },
         "commit": _commit(),
-        "device": str(next(iter(jnp.zeros(()).devices())).device_kind),  # the default one, as the user set it
+        "device": device or str(next(iter(jnp.zeros(()).devices())).device_kind),  # the default one, as the user set it
         "host": platform.node(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "wall_time": round(wall_time, 4),

@@ -14,7 +14,9 @@ from matplotlib.figure import Figure
 
 from dynascope.experiments.claims import Claim
 from dynascope.experiments.registry import find, names, output_folder
+from dynascope.monitor.verdicts import verdicts
 from dynascope.plots import save_figure
+from dynascope.plots.watch import plot_watched
 from dynascope.records import check_writable, digest, save, to_json, write_text
 
 
@@ -129,6 +131,7 @@ def html_report(
     claims: Sequence[Claim] = (),
     settings: Mapping[str, Any] | None = None,
     source: str = "",
+    findings: Sequence[str] = (),
 ) -> str:
     """One self-contained page: picture, parameters, claims and provenance. It loads nothing from elsewhere.
 
@@ -152,6 +155,7 @@ def html_report(
     parts = [
         f"<h1>{_text(title)}</h1>",
         f"<p>Source: {_text(source)}</p>" if source else "",
+        "<h2>Findings</h2><ul>" + "".join(f"<li>{_text(each)}</li>" for each in findings) + "</ul>" if findings else "",
         f'<img alt="{_text(title)}" src="data:image/png;base64,{picture}">',
         "<h2>Claims</h2>"
         + _table(("verdict", "claim", "source", "statement", "measured against expected", "note"), rows)
@@ -165,6 +169,17 @@ def html_report(
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{_text(title)}</title>'
         f"<style>{_STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
     )
+
+
+def watch_report(record: xr.Dataset, title: str = "A training run") -> str:
+    """One page about a run that was watched: what it shows, load curves over time, collapse, spectrum, elasticity.
+
+    >>> run = xr.Dataset({"load": (("step", "layer"), [[2.0, 1.0]])}, coords={"step": [0], "layer": ["input", "fc"]})
+    >>> "<img" in watch_report(run)
+    True
+    """
+    sentences = [f"{each.subject}: {each.sentence}" for each in verdicts(record)]
+    return html_report(title, record, figure=plot_watched(record), findings=sentences)
 
 
 def _text(value: Any) -> str:

@@ -1,0 +1,54 @@
+"""Watch a run of the Hugging Face Trainer: `Trainer(…, callbacks=[WatchCallback(probe=(inputs, labels))])`."""
+
+import functools
+from typing import Any
+
+from dynascope.monitor.attach import Run, watch
+from dynascope.monitor.loggers import needs
+from dynascope.monitor.probing import moved_to
+
+
+class Watching:
+    """What the callback does: it starts with the training, steps with every optimiser step, ends with the training.
+
+    Arguments are those of `dynascope.watch` without the model; inputs are usually a dict of tensors, as a tokenizer
+    returns, without labels. The last loss that the Trainer logged is kept as train_loss.
+    """
+
+    def __init__(self, probe: Any, every: Any = None, **options: Any) -> None:
+        super().__init__()
+        self._probe, self._every, self._options = probe, every, options
+        self.run: Run | None = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+        """Begin in the process that measures."""
+        if state.is_world_process_zero:
+            inputs, labels = self._probe
+            device = next(model.parameters()).device
+            self.run = watch(
+                model, (moved_to(inputs, device), labels), self._every, first_step=state.global_step, **self._options
+            )
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Step, with the newest loss of the Trainer's log."""
+        if self.run is not None:
+            losses = [entry["loss"] for entry in state.log_history[-5:] if "loss" in entry]
+            self.run.step(at=state.global_step, **({"loss": losses[-1]} if losses else {}))
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Measure the final state and write the record."""
+        if self.run is not None:
+            self.run.close()
+
+
+@functools.cache
+def _callback() -> Any:
+    """The class that the Trainer accepts."""
+    base = needs("transformers", "transformers").TrainerCallback
+    return type("WatchCallback", (Watching, base), {"__doc__": Watching.__doc__})
+
+
+def __getattr__(name: str) -> Any:
+    if name == "WatchCallback":
+        return _callback()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,146 @@
+"""A file that grows by one measurement at a time and survives the process that writes it.
+
+Each line is a checksum and a JSON text. A line is handed to the system in one piece and forced to disk before the next
+measurement begins; what a killed process leaves unfinished fails its checksum, is ignored by readers, and is cut off
+when the run is continued. A lock that the system drops with the process keeps a second writer out.
+"""
+
+import json
+import os
+import weakref
+import zlib
+from pathlib import Path
+from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # Windows has no advisory locks of this kind
+    fcntl = None  # type: ignore[assignment]
+
+NAME = "journal.jsonl"
+
+
+def _line(entry: dict[str, Any]) -> bytes:
+    text = json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode()
+    return b"%08x %s\n" % (zlib.crc32(text), text)
+
+
+def _entries(content: bytes) -> tuple[list[dict[str, Any]], int]:
+    """Entries up to the first that is not whole, and the number of bytes that they take."""
+    entries: list[dict[str, Any]] = []
+    whole = 0
+    for line in content.splitlines(keepends=True):
+        mark, _, text = line.removesuffix(b"\n").partition(b" ")
+        if not line.endswith(b"\n") or mark != b"%08x" % zlib.crc32(text):
+            break
+        entries.append(json.loads(text))
+        whole += len(line)
+    return entries, whole
+
+
+def read(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """Read every whole entry, while the run goes on or after it was killed.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with Journal(folder) as journal:
+    ...         journal.append({"step": 1})
+    ...     whole = (Path(folder) / NAME).read_bytes()
+    ...     _ = (Path(folder) / NAME).write_bytes(whole + b"0badc0de {cut sho")
+    ...     read(folder)
+    [{'step': 1}]
+    """
+    path = Path(folder) / NAME
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no run in {str(folder)!r}: it holds no {NAME}")
+    return _entries(path.read_bytes())[0]
+
+
+class Journal:
+    """The writing end: one live process at a time, continuing what earlier ones left.
+
+    folder: made if it is not there. A folder that cannot be written to, or that another live run writes to, is a
+    ValueError. `entries` are those that were there before.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with Journal(folder) as journal:
+    ...         journal.append({"step": 1})
+    ...     with Journal(folder) as journal:
+    ...         print(journal.entries)
+    [{'step': 1}]
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self.folder / NAME, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        except OSError as error:
+            raise ValueError(f"out must be a folder that can be written to, got {str(folder)!r}: {error}") from error
+        try:
+            self._lock()
+            size = os.fstat(self._file).st_size
+            self.entries, whole = _entries(_read_all(self._file, size))
+            if whole < size:
+                os.ftruncate(self._file, whole)
+        except BaseException:
+            os.close(self._file)
+            raise
+        if hasattr(os, "register_at_fork"):  # a data loader's worker must not keep the lock when this process dies
+            held = weakref.WeakMethod(self._leave)
+            os.register_at_fork(after_in_child=lambda: (leave := held()) and leave())
+
+    def append(self, entry: dict[str, Any]) -> None:
+        """Write one entry, and return when it is on disk."""
+        line = _line(entry)
+        try:
+            written = os.write(self._file, line)
+            if written != len(line):
+                raise OSError(f"only {written} of {len(line)} bytes could be written")
+            os.fsync(self._file)
+        except OSError:
+            self._cut()
+            raise
+
+    def _cut(self) -> None:
+        """Drop what a full disk let through of a line, or every later line would lie behind damage."""
+        whole = _entries(_read_all(self._file, os.fstat(self._file).st_size))[1]
+        os.ftruncate(self._file, whole)
+
+    def _lock(self) -> None:
+        if fcntl is None:
+            return
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ValueError(
+                f"out must belong to one run at a time, but another live run writes to {str(self.folder)!r}; "
+                "choose another folder or wait for its end"
+            ) from error
+        except OSError:  # a file system without locks
+            return
+
+    def _leave(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def close(self) -> None:
+        """Let the file go; calling it again does nothing."""
+        self._leave()
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _read_all(file: int, size: int) -> bytes:
+    os.lseek(file, 0, os.SEEK_SET)
+    parts = []
+    while size > 0 and (part := os.read(file, size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)

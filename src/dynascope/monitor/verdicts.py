@@ -1,0 +1,181 @@
+"""What the numbers of a run say, one sentence each: the law behind it, where it holds, and its source."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from dynascope.measure.spectrum import THRESHOLD
+from dynascope.records import attribute
+
+COLLAPSED = 0.1  # nc1 and nc2 below it are called collapsed; a convention of ours
+_ALIKE = 0.9  # ratios of elasticity from 0.9 to 1/0.9 count as equal
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A finding with the law that it rests on.
+
+    >>> print(Verdict("load", "Layers share the work.", "the law", "deep networks", "a paper").sentence)
+    Layers share the work. Law: the law; holds for deep networks. Source: a paper.
+    """
+
+    subject: str
+    finding: str
+    law: str
+    holds: str
+    source: str
+
+    @property
+    def sentence(self) -> str:
+        """All of it in one line."""
+        return f"{self.finding} Law: {self.law}; holds for {self.holds}. Source: {self.source}."
+
+
+def verdicts(record: xr.Dataset) -> list[Verdict]:
+    """Judge the newest measurement of a run; what was not measured, or is not finite, is not judged.
+
+    >>> run = xr.Dataset({"nc1": ("step", [0.5]), "nc2_angle": ("step", [0.4])}, coords={"step": [10]})
+    >>> [each.subject for each in verdicts(run)]
+    ['collapse']
+    """
+    judges = (_load, _dead, _collapse, _features, _elasticity)
+    return [verdict for judge in judges if (verdict := judge(record)) is not None]
+
+
+def newest(record: xr.Dataset, name: str) -> xr.DataArray | None:
+    """Read the last measurement of a variable that is finite throughout; None if there is none.
+
+    >>> float(newest(xr.Dataset({"nc1": ("step", [0.5, np.nan])}), "nc1"))
+    0.5
+    """
+    if name not in record:
+        return None
+    places = finite_steps(record[name])
+    return record[name].isel(step=int(places[-1])) if len(places) else None
+
+
+def finite_steps(values: xr.DataArray) -> np.ndarray:
+    """Find the places along step at which a variable is finite throughout.
+
+    >>> finite_steps(xr.DataArray([[1.0, np.nan], [1.0, 2.0]], dims=("step", "layer"))).tolist()
+    [1]
+    """
+    numbers = values.transpose("step", ...).values
+    return np.flatnonzero(np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1))
+
+
+def _number(record: xr.Dataset, name: str) -> float:
+    found = newest(record, name)
+    return float("nan") if found is None else float(found)
+
+
+_WORK = {
+    "concave": "deep layers do more of the work than shallow ones",
+    "convex": "shallow layers do more of the work than deep ones",
+    "linear": "the layers share the work evenly",
+}
+_ADVICE = {
+    "concave": "more noise (dropout, learning rate, smaller batches) or a weaker nonlinearity moves it towards a line",
+    "convex": "less noise or a stronger nonlinearity moves it towards a line",
+    "linear": "such networks tended to generalise best",
+}
+
+
+def _load(record: xr.Dataset) -> Verdict | None:
+    bend = newest(record, "bend")
+    if bend is None:
+        return None
+    at = int(finite_steps(record["bend"])[-1])
+    shape = str(record["shape"].values[at])
+    linearity = float(record["linearity"][at])
+    return Verdict(
+        "load",
+        f"The load curve is {shape} (bend {float(bend):+.2f}, R² of a line {linearity:.2f}): {_WORK[shape]}.",
+        f"noise against nonlinearity decides the shape; {_ADVICE[shape]}",
+        "layers of one kind and width after training to a small loss, layer by layer as counted here",
+        "spring-block (3), FIG. 1 and S5; the bounds of ±0.5 on the bend are ours",
+    )
+
+
+def _dead(record: xr.Dataset) -> Verdict | None:
+    if newest(record, "load") is None or "dead" not in record:
+        return None
+    at = int(finite_steps(record["load"])[-1])
+    idle = [str(name) for name in record["layer"].values[record["dead"].values[at]]]
+    if not idle:
+        return None
+    return Verdict(
+        "idle layers",
+        f"These layers add no separation of classes: {', '.join(idle)}.",
+        "a layer whose increment is below a tenth of the mean one does none of the work, a negative one undoes it",
+        "this probe and this moment; such a layer may still serve later ones",
+        "spring-block, below (3) and FIG. S3; the bound of a tenth is ours",
+    )
+
+
+def _collapse(record: xr.Dataset) -> Verdict | None:
+    spread, angle = _number(record, "nc1"), _number(record, "nc2_angle")
+    if not np.isfinite(spread):
+        return None
+    tight, frame = spread < COLLAPSED, angle < COLLAPSED
+    words = {
+        (True, True): "Classes have collapsed to points of a simplex",
+        (True, False): "Classes have collapsed to points, which do not yet form a simplex",
+        (False, True): "Class means form a simplex, but classes are still spread",
+        (False, False): "Classes have not collapsed",
+    }[tight, frame]
+    return Verdict(
+        "collapse",
+        f"{words} (NC1 {spread:.3g}, NC2 angle {angle:.3g}, NC3 {_number(record, 'nc3'):.3g}, "
+        f"NC4 {_number(record, 'nc4'):.3g}).",
+        "past zero training error, last-layer features of a class shrink to their mean, and the means form a simplex",
+        "balanced classes, at most as many as features + 1, in the terminal phase of training",
+        "layerwise (D.1) to (D.9); Papyan, Han and Donoho (2020); the bound of 0.1 is ours",
+    )
+
+
+def _features(record: xr.Dataset) -> Verdict | None:
+    distance = _number(record, "minimum_feature_distance")
+    if not np.isfinite(distance):
+        return None
+    few = distance < THRESHOLD
+    size = "the fewest features that can express its outputs" if few else "more features than its outputs need"
+    counts = {word: _number(record, f"dimension_{word}") for word in ("intensity", "quality", "utilization")}
+    return Verdict(
+        "features",
+        f"The last layer has {size} (κ = {distance:.3g}; {counts['intensity']:.1f} significant, "
+        f"{counts['quality']:.1f} useful, {counts['utilization']:.1f} used).",
+        "κ below 0.1 is the minimum feature regime, with as few features as outputs; above lies the extended one",
+        f"balanced classes and more probe samples than features{_thin_probe(record)}",
+        "layerwise (2.8), (2.9), Definition 2, (1.16), (2.6)",
+    )
+
+
+def _thin_probe(record: xr.Dataset) -> str:
+    options = attribute(record, "options") if "options" in record.attrs else {}
+    width, samples = options.get("width"), options.get("samples")
+    if width is None or samples is None or samples > width:
+        return ""
+    return f" (here {samples} samples of {width} features: κ is too low)"
+
+
+def _elasticity(record: xr.Dataset) -> Verdict | None:
+    intra, inter = _number(record, "intra"), _number(record, "inter")
+    if not np.isfinite(intra):
+        return None
+    ratio = inter / intra
+    words = (
+        "A step on one sample moves its own class more than others"
+        if ratio < _ALIKE
+        else "A step on one sample moves all classes about alike"
+        if ratio <= 1 / _ALIKE
+        else "A step on one sample moves other classes more than its own"
+    )
+    return Verdict(
+        "elasticity",
+        f"{words} (within {intra:.2f}, between {inter:.2f}).",
+        "classes separate when the pull within them exceeds the pull between them",
+        "logits that follow the locally elastic model; measured to first order, for steps on 2 samples of each class",
+        "elastic section 2, (B.1) and Theorem 3.1; He and Su (2020)",
+    )

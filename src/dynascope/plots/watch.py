@@ -1,0 +1,168 @@
+"""Pictures of a run that was watched: load curves over time, collapse, spectrum, elasticity."""
+
+from collections.abc import Callable
+
+import numpy as np
+import xarray as xr
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from dynascope.plots.figures import PALETTE, axis_label, new_figure
+
+_CURVES = 8
+
+
+def plot_watched(record: xr.Dataset) -> Figure:
+    """Draw every picture for which the record holds numbers, two in a row.
+
+    >>> run = xr.Dataset({"load": (("step", "layer"), [[2.0, 1.0]])}, coords={"step": [0], "layer": ["input", "fc"]})
+    >>> len(plot_watched(run).axes)
+    2
+    """
+    pictures: list[tuple[str, Callable[[xr.Dataset, Axes], Axes]]] = [
+        ("load", plot_loads),
+        ("nc1", plot_collapse),
+        ("probe_loss", plot_training),
+        ("minimum_feature_distance", plot_dimensions),
+        ("intensity", plot_spectrum),
+        ("elasticity", plot_elasticity),
+    ]
+    drawn = [draw for name, draw in pictures if name in record and np.isfinite(record[name].values).any()]
+    if not drawn:
+        raise ValueError("the record must hold a finished measurement to be drawn")
+    rows = (len(drawn) + 1) // 2
+    figure, axes = new_figure(columns=2, rows=rows, width=5.6, height=3.8)
+    for draw, place in zip(drawn, axes.flat, strict=False):
+        draw(record, place)
+    for place in axes.flat[len(drawn) :]:
+        place.set_axis_off()
+    return figure
+
+
+def _legend(axes: Axes) -> None:
+    axes.legend(frameon=False, fontsize="x-small")
+
+
+def plot_loads(record: xr.Dataset, axes: Axes) -> Axes:
+    """Draw load curves at up to eight moments, dark early, light late.
+
+    >>> run = xr.Dataset({"load": (("step", "layer"), [[2.0, 1.0]])}, coords={"step": [0], "layer": ["input", "fc"]})
+    >>> plot_loads(run, new_figure()[1][0, 0]).get_xlabel()
+    'layer'
+    """
+    places = np.unique(np.linspace(0, record.sizes["step"] - 1, _CURVES).round().astype(int))
+    shades = colormaps["cividis"](np.linspace(0, 0.9, len(places)))
+    for place, shade in zip(places, shades, strict=True):
+        step = int(record["step"][place])
+        axes.plot(record["load"].values[place], "o-", color=shade, markersize=3.5, label=f"step {step}")
+    names = [str(name) for name in record["layer"].values]
+    turned = max(map(len, names)) * len(names) > 40
+    axes.set_xticks(range(len(names)), names, rotation=45 if turned else 0, ha="right" if turned else "center")
+    axes.tick_params(axis="x", labelsize="x-small")
+    axes.set_xlabel("layer")
+    axes.set_ylabel(axis_label(record["load"]))
+    axes.set_title("Which layers do the work", fontsize="medium")
+    _legend(axes)
+    return axes
+
+
+def _over_steps(record: xr.Dataset, axes: Axes, names: tuple[str, ...], *, log: bool) -> Axes:
+    for colour, name in zip(PALETTE, [name for name in names if name in record], strict=False):
+        known = record[name].dropna("step")
+        if known.size:
+            axes.plot(known["step"], known, ".-", color=colour, label=axis_label(record[name]))
+    if int(record["step"].max()) > 0:
+        axes.set_xscale("symlog", linthresh=1)
+    if log and any(np.any(np.asarray(line.get_ydata()) > 0) for line in axes.get_lines()):
+        axes.set_yscale("log")
+    axes.set_xlabel("training step")
+    _legend(axes)
+    return axes
+
+
+def plot_collapse(record: xr.Dataset, axes: Axes) -> Axes:
+    """Draw the signs of neural collapse over training.
+
+    >>> run = xr.Dataset({"nc1": ("step", [1.0, 0.5])}, coords={"step": [0, 1]})
+    >>> plot_collapse(run, new_figure()[1][0, 0]).get_ylabel()
+    'sign of collapse (0: complete)'
+    """
+    _over_steps(record, axes, ("nc1", "nc2_norm", "nc2_angle", "nc3", "nc4"), log=True)
+    axes.set_ylabel("sign of collapse (0: complete)")
+    axes.set_title("Whether classes collapse", fontsize="medium")
+    return axes
+
+
+def plot_training(record: xr.Dataset, axes: Axes) -> Axes:
+    """Draw loss and accuracy on the probe, and the numbers that the training loop gave.
+
+    >>> run = xr.Dataset({"probe_loss": ("step", [1.0, 0.5])}, coords={"step": [0, 1]})
+    >>> plot_training(run, new_figure()[1][0, 0]).get_xlabel()
+    'training step'
+    """
+    given = tuple(sorted(str(name) for name in record.data_vars if str(name).startswith("train_")))
+    _over_steps(record, axes, ("probe_loss", "probe_accuracy", *given), log=True)
+    axes.set_ylabel("loss, accuracy")
+    axes.set_title("How training goes", fontsize="medium")
+    return axes
+
+
+def plot_dimensions(record: xr.Dataset, axes: Axes) -> Axes:
+    """Draw the numbers of significant, useful and used features, and the distance from the fewest.
+
+    >>> run = xr.Dataset({"minimum_feature_distance": ("step", [0.5, 0.2])}, coords={"step": [0, 1]})
+    >>> plot_dimensions(run, new_figure()[1][0, 0]).get_xlabel()
+    'training step'
+    """
+    names = ("dimension_intensity", "dimension_quality", "dimension_utilization", "minimum_feature_distance")
+    _over_steps(record, axes, names, log=True)
+    axes.set_ylabel("number of features, distance κ")
+    axes.set_title("How many features there are", fontsize="medium")
+    return axes
+
+
+def plot_spectrum(record: xr.Dataset, axes: Axes) -> Axes:
+    """Draw the newest intensities, and cumulative quality and utilization, feature by feature.
+
+    >>> values = (("step", "feature"), [[2.0, 1.0]])
+    >>> run = xr.Dataset({"intensity": values, "quality": values, "utilization": values}, coords={"step": [0]})
+    >>> plot_spectrum(run, new_figure()[1][0, 0]).get_xlabel()
+    'feature, strongest first'
+    """
+    known = record[["intensity", "quality", "utilization"]].dropna("step", how="all").isel(step=-1)
+    ranks = np.arange(1, known.sizes["feature"] + 1)
+    axes.semilogy(ranks, known["intensity"], "o-", color=PALETTE[0], markersize=3.5, label="intensity ρ")
+    axes.set_xlabel("feature, strongest first")
+    axes.set_ylabel("intensity ρ")
+    share = axes.twinx()
+    for name, colour in (("quality", PALETTE[1]), ("utilization", PALETTE[2])):
+        share.plot(ranks, np.cumsum(known[name]), "--", color=colour, label=f"cumulative {name}")
+    share.set_ylim(0, 1.05)
+    share.set_ylabel("cumulative share")
+    lines = [*axes.get_lines(), *share.get_lines()]
+    share.legend(
+        lines, [str(line.get_label()) for line in lines], frameon=False, fontsize="x-small", loc="center right"
+    )
+    axes.set_title(f"Features of the last layer, step {int(known['step'])}", fontsize="medium")
+    return axes
+
+
+def plot_elasticity(record: xr.Dataset, axes: Axes) -> Axes:
+    """Draw the newest matrix of how a step on one class moves each class.
+
+    >>> run = xr.Dataset({"elasticity": (("step", "class", "source"), np.ones((1, 2, 2)))}, coords={"step": [0]})
+    >>> plot_elasticity(run, new_figure()[1][0, 0]).get_xlabel()
+    'class stepped on'
+    """
+    found = record["elasticity"].dropna("step", how="all").isel(step=-1)
+    picture = axes.imshow(found.values, origin="upper", cmap="cividis", vmin=0)
+    axes.figure.colorbar(picture, ax=axes, label=axis_label(record["elasticity"]))
+    if len(found) <= 20:
+        names = [str(each) for each in found["class"].values] if "class" in found.coords else None
+        axes.set_xticks(range(len(found)), names)
+        axes.set_yticks(range(len(found)), names)
+    axes.set_xlabel("class stepped on")
+    axes.set_ylabel("class that moves")
+    axes.set_title(f"How classes move each other, step {int(found['step'])}", fontsize="medium")
+    return axes

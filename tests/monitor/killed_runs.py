@@ -1,0 +1,68 @@
+"""Train in a child, kill it with signal 9 at a random moment, start again in the same folder; twenty times.
+
+After each death the run must open and hold every measurement that had come back. Prints how many there were each time.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+
+import torch
+from networks import Cnn, images, train
+
+from dynascope import watch
+from dynascope.monitor.results import open_run
+
+
+def child(folder, pipe):
+    model = Cnn()
+    run = watch(model, probe=images(), every=1, out=folder, slow=4, class_logits=True)
+    os.write(pipe, b"%d\n" % run.steps)
+
+    def after(loss):
+        run.step(loss=loss)
+        os.write(pipe, b"%d\n" % run.steps)
+
+    train(model, images(), 10_000, after=after)
+
+
+def killed_once(folder, wait):
+    """Steps whose measurement had come back when the child died."""
+    reading, writing = os.pipe()
+    process = os.fork()
+    if process == 0:
+        os.close(reading)
+        child(folder, writing)
+        os._exit(1)
+    os.close(writing)
+    content = os.read(reading, 1)  # it has begun
+    time.sleep(wait)
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    while part := os.read(reading, 65536):
+        content += part
+    os.close(reading)
+    return [int(line) for line in content.decode().split("\n")[:-1]]
+
+
+def main(folder, times):
+    torch.set_num_threads(1)  # threads do not survive a fork
+    warm = Cnn()
+    with watch(warm, probe=images(), every=1):  # what is imported on first use is there before the first child
+        train(warm, images(), 1)
+    moments = random.Random(7)
+    held = []
+    for _ in range(times):
+        finished = killed_once(folder, moments.uniform(0.0, 0.15))
+        steps = open_run(folder)["step"].values.tolist()
+        assert steps == list(range(len(steps))), steps
+        assert finished[-1] <= steps[-1] <= finished[-1] + 1, (finished[-1], steps[-1])
+        held.append(len(steps))
+    json.dump(held, sys.stdout)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

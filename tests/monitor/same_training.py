@@ -1,0 +1,49 @@
+"""Train with and without the monitor and print what differs, as JSON.
+
+A program of its own, as a user's would be: the run-time type checks of the tests draw from Python's random state.
+"""
+
+import contextlib
+import json
+import random
+import sys
+
+import numpy as np
+import torch
+from networks import KINDS, seed_all, train
+
+from dynascope import watch
+
+RUNS = [(kind, backend) for backend in (None, "aot_eager") for kind in KINDS] + [("mlp", "inductor")]
+
+
+def run(kind, backend, *, watched, steps=200):
+    make, data = KINDS[kind]
+    if backend:
+        torch._dynamo.reset()
+    seed_all(3)
+    model = make()
+    call = torch.compile(model, backend=backend) if backend else model
+    watching = watch(call, probe=data(), every=20, slow=3, class_logits=True) if watched else contextlib.nullcontext()
+    with watching as seen:
+        train(model, data(), steps, call=call, after=lambda loss: seen and seen.step(loss=loss))
+    if seen is not None:
+        assert seen.record.sizes["step"] == steps // 20 + 1
+        assert np.isfinite(seen.record["minimum_feature_distance"].values[[0, -1]]).all()
+        assert np.isfinite(seen.record["intra"].values[[0, 3]]).all()
+    content = {name: value.clone() for name, value in model.state_dict().items()}
+    content["torch random state"] = torch.get_rng_state()
+    content["numpy random state"] = torch.as_tensor(np.random.get_state()[1].astype(np.int64))  # noqa: NPY002
+    content["python random state"] = torch.as_tensor(random.getstate()[1])
+    content["flags"] = torch.as_tensor([module.training for module in model.modules()])
+    return content
+
+
+def differences(kind, backend):
+    plain, watched = (run(kind, backend, watched=each) for each in (False, True))
+    return [name for name in plain if not torch.equal(plain[name], watched[name])]
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    json.dump({f"{kind} {backend}": differences(kind, backend) for kind, backend in RUNS}, sys.stdout)

@@ -1,0 +1,243 @@
+"""Watching a run: what is measured, what is stored, and that training goes on whatever happens."""
+
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from networks import Cnn, Transformer, images, mlp, tokens, train, vectors
+from torch import nn
+
+from dynascope import digest, estimate_strengths, load, watch
+from dynascope.measure import class_elasticity, data_separation, load_curve, minimum_feature_distance, neural_collapse
+from dynascope.monitor import attach, open_run
+from dynascope.monitor.probing import Logits
+
+
+def test_numbers_are_those_of_the_measures():
+    model, (x, y) = Cnn().train(), images()
+    run = watch(model, probe=(x, y), every=1, class_logits=True)
+    now = run.record.isel(step=0)
+    with torch.no_grad():
+        a = nn.functional.max_pool2d(model.conv1(x).relu(), 2)
+        b = model.conv2(a).relu().flatten(1)
+        c = model.fc1(b).relu()
+        logits = model.fc2(c)
+    layers = [x.flatten(1), a.flatten(1), b, c]
+    curve = load_curve(layers, y)
+    for name in ("load", "increment", "linearity", "curvature", "bend"):
+        np.testing.assert_allclose(now[name], curve[name], rtol=1e-6, err_msg=name)
+    assert str(now["shape"].values) == str(curve["shape"].values)
+    signs = neural_collapse(c, y, model.fc2.weight, model.fc2.bias)
+    for name in ("nc1", "nc2_norm", "nc2_angle", "nc3", "nc4"):
+        np.testing.assert_allclose(now[name], signs[name], rtol=1e-6, err_msg=name)
+    np.testing.assert_allclose(now["minimum_feature_distance"], minimum_feature_distance(c, logits), rtol=1e-6)
+    np.testing.assert_allclose(now["probe_loss"], nn.functional.cross_entropy(logits, y).item(), rtol=1e-6)
+    np.testing.assert_allclose(now["class_logits"][1], logits[y == 1].mean(dim=0), atol=1e-6)
+    few = torch.cat([torch.nonzero(y == k)[:8, 0] for k in range(3)]).sort().values
+    moved = class_elasticity(Logits(model), x[few], y[few], steps_per_class=2)
+    np.testing.assert_allclose(now["elasticity"], moved["elasticity"], rtol=1e-5)
+    assert model.training
+
+
+def test_labels_need_not_start_at_zero_or_be_all_of_the_classes():
+    x, y = vectors()
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 10))
+    run = watch(model, probe=(x, y * 3 + 1), every=1)
+    assert run.record["class"].values.tolist() == [1, 4, 7]
+    with torch.no_grad():
+        features = model[:2](x)
+    signs = neural_collapse(features, y, model[2].weight[[1, 4, 7]], model[2].bias[[1, 4, 7]])
+    np.testing.assert_allclose(run.record["nc3"][0], signs["nc3"], rtol=1e-6)
+
+
+def test_record_on_disk_is_the_record_in_memory(tmp_path):
+    model = mlp()
+    with watch(model, probe=vectors(), every=5, out=tmp_path / "run") as run:
+        train(model, vectors(), 12, after=lambda loss: run.step(loss=loss))
+        assert digest(open_run(tmp_path / "run")) == digest(run.record)  # while it goes on
+    assert run.record["step"].values.tolist() == [0, 5, 10, 12]
+    assert np.isfinite(run.record["train_loss"].values[1:]).all()
+    assert digest(load(tmp_path / "run" / "record.nc")) == digest(run.record)
+    facts = json.loads(run.record.attrs["options"])
+    assert facts["readout"] == "7 Linear"
+    assert facts["every"] == 5
+
+
+def test_class_logits_serve_the_estimate_of_strengths():
+    model = mlp()
+    with watch(model, probe=vectors(), every=5, class_logits=True, slow=0) as run:
+        train(model, vectors(), 60, after=lambda loss: run.step())
+    found = estimate_strengths(run.record["step"].values, run.record["class_logits"].values)
+    assert "integrated_gap" in found
+
+
+def test_a_second_start_continues_and_steps_made_again_replace_old_ones(tmp_path):
+    def start(steps, **options):
+        model = mlp()
+        with watch(model, probe=vectors(), every=2, slow=0, out=tmp_path, **options) as run:
+            for _ in range(steps):
+                run.step()
+        return run.record["step"].values.tolist()
+
+    assert start(4) == [0, 2, 4]
+    assert start(3) == [0, 2, 4, 6, 7]
+    assert start(2, first_step=3) == [0, 2, 4, 5]
+
+
+def test_another_run_is_not_mixed_in(tmp_path):
+    watch(mlp(), probe=vectors(), every=1, out=tmp_path).close()
+    x, y = vectors()
+    with pytest.raises(ValueError, match="its probe differ"):
+        watch(mlp(), probe=(x + 1, y), every=1, out=tmp_path)
+    with pytest.raises(ValueError, match="its layers differ"):
+        watch(nn.Linear(6, 3), probe=(x, y), every=1, out=tmp_path)
+    run = watch(mlp(), probe=(x, y), every=1, out=tmp_path)
+    with pytest.raises(ValueError, match="another live run"):
+        watch(mlp(), probe=(x, y), every=1, out=tmp_path)
+    run.close()
+
+
+def _model_with(outputs):
+    class Odd(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(6, 3)
+
+        def forward(self, x):
+            return outputs(self.linear(x))
+
+    return Odd()
+
+
+X, Y = vectors()
+
+
+@pytest.mark.parametrize(
+    ("model", "probe", "options", "message"),
+    [
+        (mlp(), (X, Y[:-1]), {}, r"probe labels must name the class of each of the 60 samples"),
+        (mlp(), (X, Y * 0), {}, "at least 2 classes"),
+        (mlp(), (X[:3], Y[:3]), {}, "3 samples in as many classes"),
+        (mlp(), (X * torch.nan, Y), {}, "probe inputs must be finite"),
+        (mlp(), (X, Y.double()), {}, "whole numbers"),
+        (mlp(), (X, Y - 1), {}, "whole numbers from 0 on"),
+        (mlp(), (X, Y + 1), {}, "below the model's 3 outputs, got 3"),
+        (mlp(), X, {}, r"probe must be a pair \(inputs, labels\)"),
+        (mlp(), ([[1.0]], Y), {}, "probe inputs must be a tensor"),
+        (mlp(), (X.to("meta"), Y), {}, "probe must be on the model's device, cpu, got meta"),
+        (_model_with(lambda z: z.sum()), (X, Y), {}, r"model must return logits \(sample, class\)"),
+        (_model_with(lambda z: z[:1]), (X, Y), {}, "logits for each of 37 samples, got 1"),
+        ("net", (X, Y), {}, "model must be a torch.nn.Module, got str"),
+        (nn.Sequential(nn.LazyLinear(3)), (X, Y), {}, "lazy layers"),
+        (mlp(), (X, Y), {"every": 0}, "every must be"),
+        (mlp(), (X, Y), {"reduce": "max"}, "reduce must be one of"),
+        (mlp(), (X, Y), {"out": "/proc/nowhere"}, "out must be a folder that can be written to"),
+        (mlp(), (X, Y), {"loggers": [print]}, "loggers must have a method log"),
+        (mlp(), (X, Y), {"layers": ["nothing"]}, "layers must name submodules"),
+    ],
+)
+def test_what_cannot_work_is_named_before_training(model, probe, options, message):
+    with pytest.raises(ValueError, match=message):
+        watch(model, probe=probe, **options)
+
+
+@pytest.mark.parametrize("outputs", [lambda z: (z, z.sum()), lambda z: {"loss": z.sum(), "logits": z}])
+def test_tuples_and_dicts_are_handled(outputs):
+    run = watch(_model_with(outputs), probe=(X, Y), every=1)
+    assert np.isfinite(run.record["intra"].values).all()
+
+
+def test_models_with_several_inputs():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(6, 4), nn.Linear(4, 3)
+
+        def forward(self, x, scale):
+            return self.b(self.a(x).relu() * scale)
+
+    for inputs in ((X, torch.ones(60, 1)), {"scale": torch.ones(60, 1), "x": X}):
+        run = watch(Two(), probe=(inputs, Y), every=1)
+        assert run.layers == ["a"]
+        assert run.skipped == {"elasticity": "it needs one input tensor"}
+        assert np.isfinite(run.record["nc1"].values).all()
+
+
+def test_training_goes_on_when_measuring_fails_and_one_warning_is_given(monkeypatch):
+    model = mlp()
+    run = watch(model, probe=(X, Y), every=1, slow=0)
+
+    def broken(*_arguments, **_options):
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(attach, "read_features", broken)
+    with pytest.warns(RuntimeWarning, match="could not measure at step 1; training goes on") as told:
+        train(model, (X, Y), 5, after=lambda loss: run.step(loss=loss))
+    assert len(told) == 1
+    assert model.training
+    monkeypatch.undo()
+    run.step()
+    assert run.record["step"].values.tolist() == [0, 6]  # it goes on when the trouble is over
+
+
+def test_training_goes_on_where_warnings_are_errors(monkeypatch, capsys):
+    run = watch(mlp(), probe=(X, Y), every=1, slow=0)
+    monkeypatch.setattr(attach, "read_features", lambda *_: 1 / 0)
+    with warnings.catch_warnings(action="error"):
+        run.step()
+    assert "training goes on (ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_a_run_that_diverges_is_recorded_as_such():
+    model = mlp()
+    with watch(model, probe=(X, Y), every=1) as run:
+        with torch.no_grad():
+            model[4].weight.fill_(torch.nan)
+        run.step()
+    last = run.record.isel(step=-1)
+    assert np.isfinite(last["load"].values).tolist() == [True, True, False]
+    assert np.isnan(last["nc1"])
+    assert str(last["shape"].values) == "undefined"
+
+
+def test_an_error_in_training_is_passed_on_and_the_record_is_written(tmp_path):
+    def fail():
+        with watch(mlp(), probe=(X, Y), every=1, out=tmp_path) as run:
+            run.step()
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        fail()
+    assert load(tmp_path / "record.nc")["step"].values.tolist() == [0, 1]
+
+
+def test_time_budget_is_kept_on_a_real_run():
+    model, data = Transformer(), tokens()
+    with watch(model, probe=data, max_overhead=0.05) as run:
+        train(model, data, 150, after=lambda loss: run.step())
+        during = run.overhead
+        measured = run.record.sizes["step"]
+    assert during <= 0.05 or measured == 1  # only the state before training, which it could not yet pay for
+
+
+def test_two_processes(tmp_path):
+    program = Path(__file__).with_name("two_ranks.py")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(program), str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
+    assert first["same"]
+    assert second["same"]
+    assert first["steps"] == [0, 5, 10, 15, 20]
+    assert second["layers"] == []  # the second process does nothing
+    assert open_run(tmp_path / "run")["step"].values.tolist() == [0, 5, 10, 15, 20]
+
+
+def test_loads_of_a_distributed_model_are_those_of_the_module():
+    assert np.isclose(watch(mlp(), probe=(X, Y)).record["load"][0, 0], float(data_separation(X, Y)))
