@@ -1,0 +1,53 @@
+"""`dynascope estimate FAMILY FILE`: read a model off measured paths."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import xarray as xr
+from rich.console import Console
+from rich.table import Table
+
+from dynascope.cli.output import Json, Place, check_place, write
+from dynascope.records import digest
+
+estimate_app = typer.Typer(help="Estimate a model from measured paths.", no_args_is_help=True)
+
+
+@estimate_app.command("elastic")
+def estimate_elastic(
+    file: Annotated[
+        Path,
+        typer.Argument(help="A record with class_mean over time, class, feature (trial); or .npz: times, class_means."),
+    ],
+    geometry: Annotated[str, typer.Option(help="logits or isotropic.")] = "logits",
+    method: Annotated[str, typer.Option(help="exact or published.")] = "exact",
+    reference_time: Annotated[float | None, typer.Option(help="Where estimates begin; found if not given.")] = None,
+    window: Annotated[int | None, typer.Option(help="Points of the derivative's window; found if not given.")] = None,
+    out: Place = None,
+    as_json: Json = False,
+) -> None:
+    """Read the strengths of local elasticity, within and between classes, off measured class means."""
+    from dynascope.models.elastic.recorded import estimate_recorded, load_class_means  # noqa: PLC0415 (scipy.signal)
+
+    check_place(out, "elastic-strengths")
+    options = {"geometry": geometry, "method": method, "reference_time": reference_time, "window": window}
+    found = estimate_recorded(load_class_means(file), **options)
+    write(found, out or Path("results") / f"elastic-strengths-{digest(found)[:12]}.nc", as_json=as_json)
+    if not as_json:
+        _print_strengths(found)
+
+
+def _print_strengths(found: xr.Dataset) -> None:
+    table = Table("strength", "integrated to the end", "95 % interval", "tail index", box=None, pad_edge=False)
+    last = found.isel(time=-1)
+    for name, title in (("intra", "within a class (α)"), ("inter", "between classes (β)"), ("gap", "difference")):
+        key = f"integrated_{name}"
+        interval = [float(last[f"{key}_{end}"]) for end in ("low", "high") if f"{key}_{end}" in last]
+        span = f"{interval[0]:.4g} … {interval[1]:.4g}" if interval else ""
+        tail = f"tail_index_{name}"
+        table.add_row(title, f"{float(last[key]):.4g}", span, f"{float(found[tail]):.3g}" if tail in found else "")
+    console = Console()
+    console.print(table)
+    verdict = "ok" if bool(found["ok"]) else f"not ok: {found.attrs['reason']}"
+    console.print(f"from time {float(found['reference_time']):g} on; {verdict}", highlight=False, soft_wrap=True)

@@ -1,0 +1,110 @@
+"""What all commands share: options, what they print, where they write."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import xarray as xr
+from rich.console import Console
+
+from dynascope.records import attribute, check_writable, digest, save, to_json, write_text
+
+Place = Annotated[
+    Path | None, typer.Option(help="Write the record (.nc), or also a picture (.png, .svg, .html), here.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+def escape(text: str) -> str:
+    r"""Keep brackets from being read as markup.
+
+    >>> print(escape("[a]"))
+    \\[a]
+    """
+    return text.replace("[", r"\[")
+
+
+def say(line: str) -> None:
+    """What is going on, for a person at a terminal."""
+    console = Console(stderr=True)
+    if console.is_terminal:
+        console.print(line, style="dim", highlight=False)
+
+
+def watched(record: xr.Dataset) -> bool:
+    """Whether a record comes from a watched training run.
+
+    >>> watched(xr.Dataset())
+    False
+    """
+    return record.attrs.get("model") == '"watch"'
+
+
+def describe(record: xr.Dataset) -> dict[str, Any]:
+    """What a record holds and where it comes from, as plain values.
+
+    >>> describe(xr.Dataset({"a": 1.0}))["variables"]["a"]["mean"]
+    1.0
+    """
+    return {
+        "digest": digest(record),
+        "provenance": {str(name): attribute(record, str(name)) for name in record.attrs},
+        "variables": {
+            str(name): {"dimensions": {str(dim): size for dim, size in array.sizes.items()}} | _range(array)
+            for name, array in record.data_vars.items()
+        },
+    }
+
+
+def _range(array: xr.DataArray) -> dict[str, float]:
+    if array.dtype.kind not in "biuf" or array.size == 0:
+        return {}
+    return {"least": float(array.min()), "mean": float(array.mean()), "greatest": float(array.max())}
+
+
+def check_picture(path: Path) -> None:
+    """Refuse a name that is no picture's, or a place that cannot be written.
+
+    >>> check_picture(Path("a.pdf"))
+    Traceback (most recent call last):
+    ValueError: out must end in .png, .svg or .html for a picture, got 'a.pdf'
+    """
+    if path.suffix not in (".png", ".svg", ".html"):
+        raise ValueError(f"out must end in .png, .svg or .html for a picture, got {path.name!r}")
+    check_writable(path)
+
+
+def draw(record: xr.Dataset, out: Path) -> None:
+    """Draw the picture that suits a record, or a page about it."""
+    from dynascope.plots import plot_run, save_figure  # noqa: PLC0415 (imports matplotlib)
+    from dynascope.plots.watch import plot_watched  # noqa: PLC0415
+    from dynascope.report import html_report, watch_report  # noqa: PLC0415
+
+    if watched(record):
+        if out.suffix == ".html":
+            write_text(out, watch_report(record))
+        else:
+            save_figure(plot_watched(record), out)
+    elif out.suffix == ".html":
+        write_text(out, html_report(str(attribute(record, "model")), record, figure=plot_run(record)))
+    else:
+        save_figure(plot_run(record), out)
+
+
+def check_place(out: Path | None, name: str) -> None:
+    """Refuse, before any work, a file that cannot be written or drawn."""
+    if out is not None and out.suffix != ".nc":
+        check_picture(out)
+    check_writable(out or Path("results") / f"{name}.nc")
+
+
+def write(run: xr.Dataset, path: Path, *, as_json: bool) -> None:
+    """Write the record, and a picture where the name asks for one; say where."""
+    record = path if path.suffix == ".nc" else path.with_suffix(".nc")
+    save(run, record)
+    if path != record:
+        draw(run, path)
+    if as_json:
+        print(to_json({"record": str(record), **describe(run)}))
+    else:
+        print(f"record: {record}" + (f"\npicture: {path}" if path != record else ""))
