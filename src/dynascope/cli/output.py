@@ -19,7 +19,7 @@ def escape(text: str) -> str:
     r"""Keep brackets from being read as markup.
 
     >>> print(escape("[a]"))
-    \\[a]
+    \[a]
     """
     return text.replace("[", r"\[")
 
