@@ -157,7 +157,8 @@ def _cifar(folder: Path, classes: Sequence[int] | None, size: int | None) -> Raw
             with np.load(folder / file, allow_pickle=False) as held:
                 x, y, xt, yt = (held[key] for key in ("x_train", "y_train", "x_test", "y_test"))
             return x.transpose(0, 3, 1, 2), y, xt.transpose(0, 3, 1, 2), yt
-    raise missing("cifar10", "cifar-10-batches-bin/ (or cifar10_3class.npz for classes=3, cifar10_10x10.npz for size=10)")
+    instead = "cifar10_3class.npz for classes=3, cifar10_10x10.npz for size=10"
+    raise missing("cifar10", f"cifar-10-batches-bin/ (or {instead})")
 
 
 def _cifar_batches(paths: Sequence[Path]) -> tuple[np.ndarray, np.ndarray]:
