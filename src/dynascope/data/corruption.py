@@ -71,7 +71,7 @@ def noisy_inputs(inputs: Any, share: Any, *, seed: Any = 0) -> np.ndarray:
     """
     values, share = as_float("inputs", inputs), scalar("share", share, at_least=0.0)
     rng = np.random.default_rng([count("seed", seed, at_least=0), 2])
-    return (values + share * values.std() * rng.standard_normal(values.shape)).astype(np.float32)
+    return np.asarray(values + share * values.std() * rng.standard_normal(values.shape), np.float32)
 
 
 def subsample(labels: Any, per_class: Any, *, seed: Any = 0) -> np.ndarray:

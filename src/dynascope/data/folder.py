@@ -1,6 +1,7 @@
 """Where data lies on disk, what can be fetched, and fetching it: checked, and resumed after an interruption."""
 
 import hashlib
+import importlib.util
 import os
 import tarfile
 import urllib.error
@@ -8,6 +9,7 @@ import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _CHUNK = 1 << 20
 _MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
@@ -78,6 +80,25 @@ def missing(name: str, files: str) -> FileNotFoundError:
         f"{name} needs {files} in {data_folder()}: put it there, name another folder in DYNASCOPE_DATA, or run "
         f"`dynascope data fetch {name}`"
     )
+
+
+def data_sets() -> list[dict[str, Any]]:
+    """Name, whether it can be used here and now, and where it comes from, for each data set.
+
+    >>> [entry["name"] for entry in data_sets()]
+    ['geomnist', 'digits', 'diabetes', 'mnist', 'fashion', 'cifar10']
+    """
+    learn = importlib.util.find_spec("sklearn") is not None
+    entries = [{"name": "geomnist", "here": True, "source": "generated"}]
+    entries += [{"name": name, "here": learn, "source": "scikit-learn"} for name in ("digits", "diabetes")]
+    present = {path.name for path in data_folder().glob("*")}
+    for name, files in DOWNLOADS.items():
+        here = all({each.name, each.name.removesuffix(".gz")} & present for each in files)
+        if name == "cifar10":
+            here = bool({"cifar-10-batches-bin", "test_batch.bin"} & present)
+            here = here or {"cifar10_3class.npz", "cifar10_10x10.npz"} <= present
+        entries.append({"name": name, "here": here, "source": files[0].url.rpartition("/")[0]})
+    return entries
 
 
 def fetch(name: str, report: Callable[[str], None] = lambda line: None) -> list[Path]:

@@ -50,7 +50,7 @@ def _draw(distance: Callable[..., np.ndarray], images: int, rng: np.random.Gener
     cos, sin = np.cos(angle), np.sin(angle)
     inside = np.clip(0.5 - distance(cos * row + sin * column, cos * column - sin * row, chance) / unit, 0, 1)
     blur = _blur(width / unit, size)
-    return np.clip(blur @ inside @ blur.transpose(0, 2, 1), 0, 1)
+    return np.asarray(np.clip(blur @ inside @ blur.transpose(0, 2, 1), 0, 1))
 
 
 def _blur(width: np.ndarray, size: int) -> np.ndarray:
@@ -81,7 +81,7 @@ def _triangle(row: np.ndarray, column: np.ndarray, chance: np.ndarray) -> np.nda
     for begin, end in zip(_TRIANGLE, np.roll(_TRIANGLE, -1, axis=0), strict=True):
         along = (end - begin) / np.linalg.norm(end - begin)
         edges.append(along[1] * (row - shift - begin[0]) - along[0] * (column - shift - begin[1]))
-    return np.maximum.reduce(edges)
+    return np.asarray(np.maximum.reduce(edges))
 
 
 _DISTANCES = (_ellipse, _rectangle, _triangle)

@@ -79,6 +79,8 @@ class Network(nn.Module):
     `features` returns what measuring needs: the values after each probe point, by name.
     """
 
+    tokens: int | None = None  # where inputs are whole numbers: how many there are
+
     def __init__(
         self, stages: Mapping[str, nn.Module], *, shape: Sequence[int], classes: int, probes: Sequence[str]
     ) -> None:
@@ -105,7 +107,7 @@ class Network(nn.Module):
         """Draw all weights again, from PyTorch's generator."""
         for module in self.modules():
             if module is not self and hasattr(module, "reset_parameters"):
-                module.reset_parameters()
+                module.reset_parameters()  # type: ignore[operator]
 
     @property
     def adjustable(self) -> tuple[str, ...]:

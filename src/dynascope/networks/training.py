@@ -119,6 +119,7 @@ class Trainer:
         own = chance.keys(torch.full_like(numbers, given.seed), numbers)
         self.order_keys, self.noise_keys = chance.keys(own, chance.ORDER), chance.keys(own, chance.NOISE)
         self.key_names = [f"{n}.key" for n, layer in self.network.named_modules() if isinstance(layer, Dropout)]
+        self.noisy = bool(self.key_names) or self.spoiled is not None or self.input_scale > 0
         self.plain = not (any(given.momentum) or given.optimizer == "adam")
 
     def _fresh_state(self) -> dict[str, Tensor]:
@@ -130,19 +131,21 @@ class Trainer:
             state |= {f"first_moment/{name}": z.clone() for name, z in zeros.items()}
         if self.settings.optimizer == "adam":
             state |= {f"second_moment/{name}": z for name, z in zeros.items()}
-        whole = {"dtype": torch.int64, "device": self.device}
         draws = self.size * self.settings.batch_size
         block = max(1, min(_BLOCK_STEPS, _BLOCK_DRAWS // draws))
-        self.order = torch.zeros((block, self.size, self.settings.batch_size), **whole)
+        self.order = self._whole((block, self.size, self.settings.batch_size))
         if self.keep_drawn:
             shape = (*self.order.shape, self.network.classes)
             self.drawn_now = torch.zeros(shape, dtype=self.dtype, device=self.device)
-        self.position = torch.zeros(1, **whole)  # of the step within the block
+        self.position = self._whole((1,))  # of the step within the block
         return state | {
-            "step": torch.zeros(1, **whole),
+            "step": self._whole((1,)),
             "loss_sum": torch.zeros(self.size, dtype=self.dtype, device=self.device),
-            "diverged_at": torch.full((self.size,), -1, **whole),
+            "diverged_at": self._whole((self.size,)) - 1,
         }
+
+    def _whole(self, shape: tuple[int, ...]) -> Tensor:
+        return torch.zeros(shape, dtype=torch.int64, device=self.device)
 
     # --- one step -------------------------------------------------------------------------------------------------
 
@@ -151,9 +154,10 @@ class Trainer:
         pick = self.order.index_select(0, self.position)[0]  # (copy, draw)
         x, y = self.x[pick], self.y.expand(self.size, -1).gather(1, pick)
         step = self.mutable["step"]
-        keys = chance.keys(self.noise_keys, step)
-        x, y = self._spoil(x, y, keys)
-        outputs = self._forward(x, dict.fromkeys(self.key_names, keys))
+        if self.noisy:
+            keys = chance.keys(self.noise_keys, step)
+            x, y = self._spoil(x, y, keys)
+        outputs = self._forward(x, dict.fromkeys(self.key_names, keys) if self.key_names else {})
         losses = self._losses(outputs, y).mean(1)
         gradients = torch.autograd.grad(losses.sum(), list(self.parameters.values()))
         with torch.no_grad():
@@ -267,7 +271,7 @@ class Trainer:
     def _capture(self) -> None:
         """Record one step as a CUDA graph. The steps that warm up are undone."""
         saved = {name: tensor.detach().clone() for name, tensor in self.mutable.items()}
-        side = torch.cuda.Stream(self.device)
+        side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(side):
             for _ in range(3):
@@ -289,7 +293,7 @@ class Trainer:
         self.network.eval()
         moved = x if isinstance(x, Tensor) else self.inputs(x)
         pieces = max(1, (1 << (16 if self.device.type == "cuda" else 12)) // self.size)  # bounds the memory
-        return torch.cat([self._forward(piece, {}, shared=True) for piece in moved.split(pieces)], dim=1)
+        return torch.cat([self._forward(piece, {}, shared=True) for piece in torch.split(moved, pieces)], dim=1)
 
     def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
         """Mean loss of each copy on outputs (copy, sample, class) with labels (sample,)."""

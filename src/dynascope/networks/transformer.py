@@ -79,3 +79,4 @@ class ModularTransformer(Network):
             "linear": nn.Linear(width, modulus),
         }
         super().__init__(stages, shape=(3,), classes=modulus, probes=("embed", *blocks, "last"))
+        self.tokens = modulus + 1
