@@ -21,7 +21,7 @@ def geomnist(per_class: Any = 500, seed: Any = 0, *, size: Any = 32) -> tuple[np
     Each factor is drawn by itself, uniformly: the ellipse has semi-axes r and 2r with r in 5 … 7, the rectangle
     half-sides 4 and 8, the triangle vertices at rows 16, 26, 6 and columns 16 − 8√3, 24, 24; the last two are shifted
     along the diagonal by −1 … 1. All turn about (16, 16) by 0° … 176° and are blurred by a Gaussian with σ in
-    0.9 … 1.1 pixels (of 32).
+    0.9 … 1.1 pixels (of 32), which averages over the pixels inside the image only.
 
     per_class: images of each of the three classes; the first m images do not depend on how many follow
     seed: where the random numbers start
