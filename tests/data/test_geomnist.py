@@ -34,9 +34,9 @@ def test_images_are_the_shapes_that_the_factors_say(kind):
     factors = np.random.default_rng([3, kind]).random((20, 4))
     expected = np.stack([_reference(kind, row) for row in factors])
     found = images[20 * kind : 20 * kind + 20, 0]
-    # edges that cross a pixel at an angle are drawn to first order; the blur leaves a few hundredths of that
-    assert np.abs(found - expected).max() < 0.05
-    assert np.abs(found - expected).mean() < 0.003
+    # where edges cross a pixel at an angle its share is not exact; the blur leaves a few hundredths of that
+    assert np.abs(found - expected).max() < 0.03
+    assert np.abs(found - expected).mean() < 0.001
 
 
 def test_areas():

@@ -35,11 +35,11 @@ def geomnist(per_class: Any = 500, seed: Any = 0, *, size: Any = 32) -> tuple[np
     ((6, 1, 32, 32), 'float32', [0, 0, 1, 1, 2, 2])
     """
     per_class, seed, size = count("per_class", per_class), count("seed", seed, at_least=0), count("size", size)
-    images = [_draw(shape, per_class, np.random.default_rng([seed, k]), size) for k, shape in enumerate(_DISTANCES)]
+    images = [_draw(shape, per_class, np.random.default_rng([seed, k]), size) for k, shape in enumerate(_EDGES)]
     return np.concatenate(images)[:, None], np.repeat(np.arange(len(SHAPES)), per_class)
 
 
-def _draw(distance: Callable[..., np.ndarray], images: int, rng: np.random.Generator, size: int) -> np.ndarray:
+def _draw(edges: Callable[..., list[np.ndarray]], images: int, rng: np.random.Generator, size: int) -> np.ndarray:
     """(image, row, column) of one class; one row of random numbers per image."""
     chance = rng.random((images, 4)).astype(np.float32)
     angle = np.deg2rad(176 * chance[:, 0])[:, None, None]
@@ -48,7 +48,9 @@ def _draw(distance: Callable[..., np.ndarray], images: int, rng: np.random.Gener
     offset = (np.arange(size, dtype=np.float32) + 0.5) * unit - 0.5 - np.float32(_CENTRE)
     row, column = offset[:, None], offset[None, :]
     cos, sin = np.cos(angle), np.sin(angle)
-    inside = np.clip(0.5 - distance(cos * row + sin * column, cos * column - sin * row, chance) / unit, 0, 1)
+    inside = np.ones((images, size, size), np.float32)
+    for distance in edges(cos * row + sin * column, cos * column - sin * row, chance):
+        inside *= np.clip(0.5 - distance / unit, 0, 1)  # the share of a pixel on the inner side of an edge
     blur = _blur(width / unit, size)
     return np.asarray(np.clip(blur @ inside @ blur.transpose(0, 2, 1), 0, 1))
 
@@ -60,28 +62,28 @@ def _blur(width: np.ndarray, size: int) -> np.ndarray:
     return np.asarray(weights / weights.sum(-1, keepdims=True))
 
 
-# distances to the edge in pixels of 32, negative inside, for (row, column) in the shape's own frame
+# distances to each edge in pixels of 32, negative inside, for (row, column) in the shape's own frame
 
 
-def _ellipse(row: np.ndarray, column: np.ndarray, chance: np.ndarray) -> np.ndarray:
+def _ellipse(row: np.ndarray, column: np.ndarray, chance: np.ndarray) -> list[np.ndarray]:
     r = (5 + 2 * chance[:, 2])[:, None, None]
     level = (row / r) ** 2 + (column / (2 * r)) ** 2 - 1
     slope = 2 * np.sqrt((row / r**2) ** 2 + (column / (4 * r**2)) ** 2)
-    return np.asarray(level / np.maximum(slope, 1e-6))  # to first order, exact at the edge
+    return [level / np.maximum(slope, 1e-6)]  # to first order, exact at the edge
 
 
-def _rectangle(row: np.ndarray, column: np.ndarray, chance: np.ndarray) -> np.ndarray:
+def _rectangle(row: np.ndarray, column: np.ndarray, chance: np.ndarray) -> list[np.ndarray]:
     shift = (2 * chance[:, 3] - 1)[:, None, None]
-    return np.asarray(np.maximum(np.abs(row - shift) - 4, np.abs(column - shift) - 8))
+    return [np.abs(row - shift) - 4, np.abs(column - shift) - 8]
 
 
-def _triangle(row: np.ndarray, column: np.ndarray, chance: np.ndarray) -> np.ndarray:
+def _triangle(row: np.ndarray, column: np.ndarray, chance: np.ndarray) -> list[np.ndarray]:
     shift = (2 * chance[:, 3] - 1)[:, None, None]
     edges = []
     for begin, end in zip(_TRIANGLE, np.roll(_TRIANGLE, -1, axis=0), strict=True):
         along = (end - begin) / np.linalg.norm(end - begin)
         edges.append(along[1] * (row - shift - begin[0]) - along[0] * (column - shift - begin[1]))
-    return np.asarray(np.maximum.reduce(edges))
+    return edges
 
 
-_DISTANCES = (_ellipse, _rectangle, _triangle)
+_EDGES = (_ellipse, _rectangle, _triangle)
