@@ -264,7 +264,7 @@ class Trainer:
                 else:
                     self._graph.replay()
             if self.keep_drawn:
-                self.drawn.append(self.drawn_now[:count].cpu().numpy().swapaxes(0, 1))
+                self.drawn.append(self.drawn_now[:count].cpu().numpy().swapaxes(0, 1).copy())
             self.steps_done += count
             steps -= count
 
