@@ -159,7 +159,9 @@ class Trainer:
             x, y = self._spoil(x, y, keys)
         outputs = self._forward(x, dict.fromkeys(self.key_names, keys) if self.key_names else {})
         losses = self._losses(outputs, y).mean(1)
-        gradients = torch.autograd.grad(losses.sum(), list(self.parameters.values()))
+        # plain SGD: the learning rates go in here, which saves a pass over all gradients
+        total = (losses * self.rate).sum() if self.plain else losses.sum()
+        gradients = torch.autograd.grad(total, list(self.parameters.values()))
         with torch.no_grad():
             self._update(dict(zip(self.parameters, gradients, strict=True)))
             self.mutable["loss_sum"] += losses
@@ -206,13 +208,16 @@ class Trainer:
         if self.settings.optimizer == "adam":
             count = self.mutable["step"].to(self.dtype) + 1
             first, second = (1 - torch.pow(torch.full_like(count, beta), count) for beta in _BETAS)
+        decays = np.any(self.settings.weight_decay)
         for name, parameter in self.parameters.items():
             gradient = gradients[name]
-            if np.any(self.settings.weight_decay):
-                gradient = torch.addcmul(gradient, parameter, _over(self.decay, parameter))
             if self.plain:
-                parameter.addcmul_(gradient, _over(self.rate, parameter), value=-1)
+                if decays:
+                    parameter.mul_(1 - _over(self.rate * self.decay, parameter))
+                parameter.sub_(gradient)
                 continue
+            if decays:
+                gradient = torch.addcmul(gradient, parameter, _over(self.decay, parameter))
             mean = self.mutable[f"first_moment/{name}"]
             if self.settings.optimizer == "sgd":
                 mean.mul_(_over(self.momentum, mean)).add_(gradient)
