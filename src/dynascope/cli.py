@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dynascope import __version__
-from dynascope.data.folder import data_folder, data_sets, fetch
+from dynascope.cli_data import data_app
 from dynascope.experiments.registry import find, names
 from dynascope.models.elastic import LocallyElastic
 from dynascope.models.parameters import ParameterValue, grid
@@ -36,7 +36,6 @@ simulate_app = typer.Typer(help="Simulate a model family and write its record.",
 app.add_typer(simulate_app, name="simulate")
 estimate_app = typer.Typer(help="Estimate a model from measured paths.", no_args_is_help=True)
 app.add_typer(estimate_app, name="estimate")
-data_app = typer.Typer(help="Where image sets lie, and fetching them.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 
 Place = Annotated[
@@ -390,32 +389,6 @@ def _print_strengths(found: xr.Dataset) -> None:
     console.print(table)
     verdict = "ok" if bool(found["ok"]) else f"not ok: {found.attrs['reason']}"
     console.print(f"from time {float(found['reference_time']):g} on; {verdict}", highlight=False, soft_wrap=True)
-
-
-@data_app.command("list")
-def list_data(as_json: Json = False) -> None:
-    """Say which data sets there are and which of them are here."""
-    entries = data_sets()
-    if as_json:
-        print(to_json(entries))
-        return
-    table = Table("name", "here", "comes from", box=None, pad_edge=False)
-    for entry in entries:
-        table.add_row(entry["name"], "yes" if entry["here"] else "no", entry["source"])
-    Console().print(table)
-
-
-@data_app.command("path")
-def data_path() -> None:
-    """Print the data folder: the environment variable DYNASCOPE_DATA, or ~/.cache/dynascope."""
-    print(data_folder())
-
-
-@data_app.command("fetch")
-def fetch_data(name: Annotated[str, typer.Argument(help="mnist, fashion or cifar10.")]) -> None:
-    """Download a data set into the data folder, go on where an earlier download stopped, and check its SHA-256 sums."""
-    for path in fetch(name, _say):
-        print(path)
 
 
 for _family, _model in FAMILIES.items():

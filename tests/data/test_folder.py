@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from dynascope import cli
+from dynascope import cli_data
 from dynascope.data import folder as place
 from dynascope.data.folder import Download, data_folder, data_sets, fetch
 
@@ -127,8 +127,8 @@ def test_data_commands(tmp_path, monkeypatch, capsys):
     here = {entry["name"]: entry["here"] for entry in data_sets()}
     assert here["geomnist"]
     assert not here["mnist"]
-    cli.data_path()
-    cli.list_data(as_json=False)
+    cli_data.data_path()
+    cli_data.list_data(as_json=False)
     out = capsys.readouterr().out
     assert str(tmp_path) in out
     assert "fashion" in out
