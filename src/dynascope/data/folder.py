@@ -139,9 +139,13 @@ def _download(source: Download, path: Path) -> None:
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:
             resumed = answer.status == 206  # 200: the server starts again from the beginning
+            left = int(answer.headers.get("Content-Length", 0))
             with part.open("ab" if resumed else "wb") as stream:
                 while chunk := answer.read(_CHUNK):
                     stream.write(chunk)
+                    left -= len(chunk)
+        if left > 0:
+            raise ConnectionError(f"{left} bytes did not arrive")
     except urllib.error.HTTPError as error:
         if error.code != 416:  # all of it had arrived already
             raise OSError(f"{source.url} answers {error.code} {error.reason}; try again later") from error

@@ -198,7 +198,7 @@ class Trainer:
         if self.settings.loss == "cross_entropy":
             flat = torch.nn.functional.cross_entropy(outputs.flatten(0, 1), y.flatten(), reduction="none")
             return flat.view(y.shape)
-        targets = torch.nn.functional.one_hot(y, self.network.classes).to(self.dtype)
+        targets = (y[..., None] == torch.arange(self.network.classes, device=self.device)).to(self.dtype)
         if "target_scale" in self.buffers:
             targets = targets * _over(self.buffers["target_scale"], targets)
         return 0.5 * ((outputs - targets) ** 2).mean(-1)
@@ -278,14 +278,14 @@ class Trainer:
         saved = {name: tensor.detach().clone() for name, tensor in self.mutable.items()}
         side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(side):
+        with torch.cuda.device(self.device), torch.cuda.stream(side):
             for _ in range(3):
                 self.position.zero_()
                 self._step()
         torch.cuda.current_stream(self.device).wait_stream(side)
         self.position.zero_()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.device(self.device), torch.cuda.graph(graph):
             self._step()
         self._graph = graph
         with torch.no_grad():
