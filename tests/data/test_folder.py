@@ -77,7 +77,7 @@ def test_fetch_checks_and_does_not_ask_twice(server):
 def test_an_interrupted_download_goes_on(server, resumes):
     server()
     Handler.cut = 1_500_000
-    with pytest.raises(OSError, match="bytes did not arrive.*what has arrived is kept"):
+    with pytest.raises(OSError, match=r"bytes did not arrive.*what has arrived is kept"):
         fetch("own")
     part = data_folder() / "set.bin.part"
     have = part.stat().st_size
