@@ -35,9 +35,16 @@ class Unfolded(nn.Conv2d):
         return out.view(n, -1, rows - k + 1, columns - k + 1)
 
 
+def plain_lenet() -> nn.Module:
+    """The same network from PyTorch's own layers."""
+    convolutions = (nn.Conv2d(1, 6, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2))
+    linear = (nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 3))
+    return nn.Sequential(*convolutions, nn.Flatten(), *linear)
+
+
 def one_after_another(device: str, copies: int) -> Callable[[int], None]:
     """What one would write: a module and torch.optim.SGD for each copy, one step of each in turn."""
-    networks = [LeNet(3).to(device) for _ in range(copies)]
+    networks = [plain_lenet().to(device) for _ in range(copies)]
     optimizers = [torch.optim.SGD(each.parameters(), lr=0.005) for each in networks]
     x, y = torch.as_tensor(X).to(device), torch.as_tensor(Y).to(device)
     rng = np.random.default_rng(0)

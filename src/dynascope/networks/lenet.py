@@ -5,7 +5,7 @@ from typing import Any
 from torch import nn
 
 from dynascope.checks import count
-from dynascope.networks.network import Network
+from dynascope.networks.network import Linear, Network
 
 
 class LeNet(Network):
@@ -29,11 +29,11 @@ class LeNet(Network):
             "act_2": nn.ReLU(),
             "pool_2": nn.MaxPool2d(2),
             "flat": nn.Flatten(),
-            "linear_3": nn.Linear(400, 120),
+            "linear_3": Linear(400, 120),
             "act_3": nn.ReLU(),
-            "linear_4": nn.Linear(120, 84),
+            "linear_4": Linear(120, 84),
             "act_4": nn.ReLU(),
-            "linear_5": nn.Linear(84, classes),
+            "linear_5": Linear(84, classes),
         }
         probes = ("pool_1", "pool_2", "act_3", "act_4")
         super().__init__(stages, shape=(channels, 32, 32), classes=classes, probes=probes)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from dynascope.checks import count, flag, one_of, require, scalar
-from dynascope.networks.network import Dropout, LeakyReLU, Network, Scale
+from dynascope.networks.network import Dropout, LeakyReLU, Linear, Network, Scale
 
 
 class MLP(Network):
@@ -63,12 +63,12 @@ class MLP(Network):
         if flag("batch_norm", batch_norm):
             stages["norm_0"] = nn.BatchNorm1d(length)
         for k in range(1, depth + 1):
-            stages[f"linear_{k}"] = nn.Linear(length if k == 1 else width, width)
+            stages[f"linear_{k}"] = Linear(length if k == 1 else width, width)
             if batch_norm:
                 stages[f"norm_{k}"] = nn.BatchNorm1d(width)
             stages[f"act_{k}"] = LeakyReLU(slope) if activation == "leaky_relu" else self_made[activation]()
             stages[f"drop_{k}"] = Dropout(dropout)
-        stages[f"linear_{depth + 1}"] = nn.Linear(width, classes)
+        stages[f"linear_{depth + 1}"] = Linear(width, classes)
         stages["scale"] = Scale(scalar("output_scale", output_scale))
         probes = ("norm_0" if batch_norm else "flat", *(f"act_{k}" for k in range(1, depth + 1)))
         super().__init__(stages, shape=shape, classes=classes, probes=probes)

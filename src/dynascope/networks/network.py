@@ -25,6 +25,14 @@ class LeakyReLU(nn.Module):
         return torch.where(x > 0, x, self.slope * x)
 
 
+class Linear(nn.Linear):
+    """x ↦ W·x + b, written so that the gradient of an ensemble's stacked W lies in memory as W does."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, in) → (n, out)."""
+        return (self.weight @ x.mT).mT + self.bias
+
+
 class Dropout(nn.Module):
     """Set a share of the values to 0 and scale up the rest, in training only.
 
