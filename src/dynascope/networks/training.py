@@ -1,8 +1,8 @@
 """Many copies of a network trained at once: stacked parameters, one step of all copies per call.
 
 The forward pass is `torch.func.vmap` over the copies; the sum of the copies' losses is differentiated by ordinary
-autograd, since no copy's loss depends on another's parameters. Measured for LeNet with batch 1 on a CPU this beats vmap
-of the gradient, and the grouped convolutions that vmap makes beat unfolded ones (benchmarks/ensemble.py).
+autograd, since no copy's loss depends on another's parameters. benchmarks/ensemble.py times this beside vmap of the
+gradient and beside unfolded convolutions (vmap itself makes grouped ones).
 Needs only PyTorch and NumPy.
 """
 
