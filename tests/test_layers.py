@@ -10,7 +10,7 @@ import dynascope
 ROOT = Path(dynascope.__file__).parent
 # a file may import from its own row and from rows above
 ROWS = [
-    {"dynascope", "progress"},
+    {"dynascope", "checks", "progress"},
     {"records"},
     {"models", "measure", "data"},
     {"networks", "monitor"},

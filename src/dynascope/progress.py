@@ -9,8 +9,8 @@ PATIENCE = 2.0  # seconds of silence before the bar appears
 
 
 @contextmanager
-def progress_bar(label: str, total: float, show: bool | None = None) -> Iterator[Callable[[float], None]]:
-    """Yield a function that reports how much of `total` is done.
+def progress_bar(label: str, total: float, show: bool | None = None) -> Iterator[Callable[..., None]]:
+    """Yield a function that reports how much of `total` is done, and how it goes: done(5, lambda: "loss 0.3").
 
     `show=None` draws on a terminal once the work has taken two seconds, True draws at once, False never.
 
@@ -18,7 +18,7 @@ def progress_bar(label: str, total: float, show: bool | None = None) -> Iterator
     ...     done(5)
     """
     if not (sys.stderr.isatty() if show is None else show):
-        yield lambda amount: None
+        yield lambda amount, note=None: None
         return
     from rich.console import Console  # noqa: PLC0415 (a tenth of a second, only where something is drawn)
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
@@ -34,8 +34,8 @@ def progress_bar(label: str, total: float, show: bool | None = None) -> Iterator
     task = bar.add_task(label, total=total)
     begun = time.monotonic()
 
-    def done(amount: float) -> None:
-        bar.update(task, completed=amount)
+    def done(amount: float, note: Callable[[], str] | None = None) -> None:
+        bar.update(task, completed=amount, description=label if note is None else f"{label} {note()}")
         if not bar.live.is_started and (show or time.monotonic() - begun > PATIENCE):
             bar.start()
 

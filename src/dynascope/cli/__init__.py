@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dynascope import __version__
+from dynascope.cli.data import data_app
 from dynascope.cli.estimate import estimate_app
 from dynascope.cli.output import Json, check_picture, describe, draw, escape, say, watched
 from dynascope.cli.simulate import FAMILIES, simulate_app
@@ -32,6 +33,7 @@ app = typer.Typer(
 )
 app.add_typer(simulate_app, name="simulate")
 app.add_typer(estimate_app, name="estimate")
+app.add_typer(data_app, name="data")
 
 
 def main() -> None:

@@ -13,6 +13,13 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from dynascope.checks import as_float as as_float
+from dynascope.checks import count as count
+from dynascope.checks import flag as flag
+from dynascope.checks import one_of as one_of
+from dynascope.checks import require as require
+from dynascope.checks import scalar as scalar
+
 ParameterValue = float | Sequence[Any] | np.ndarray | xr.DataArray
 
 
@@ -50,67 +57,6 @@ def grid(**axes: Any) -> dict[str, Any]:
     return arrays
 
 
-def as_float(name: str, value: Any) -> Float[np.ndarray, "..."]:
-    """Convert to a finite float64 array, or say which argument is not one.
-
-    >>> as_float("noise", [0, 1])
-    array([0., 1.])
-    >>> as_float("noise", float("nan"))
-    Traceback (most recent call last):
-    ValueError: noise must be finite everywhere, got nan
-    """
-    try:
-        raw = np.asarray(value)
-        array = raw.astype(np.float64) if raw.dtype.kind in "iuf" else None
-    except (TypeError, ValueError):
-        array = None
-    if array is None:
-        raise ValueError(f"{name} must be a real number or an array of real numbers, got {value!r}")
-    require(name, array, np.isfinite(array), "be finite everywhere")
-    return array
-
-
-def require(name: str, values: np.ndarray, allowed: np.ndarray | np.bool_, rule: str) -> None:
-    """Raise a ValueError with the first value that breaks the rule.
-
-    >>> require("noise", np.array([0.1, -2.0]), np.array([True, False]), "be at least 0")
-    Traceback (most recent call last):
-    ValueError: noise must be at least 0, got -2.0
-    """
-    if not np.all(allowed):
-        offender = np.asarray(values)[~np.asarray(allowed)].ravel()[0]
-        raise ValueError(f"{name} must {rule}, got {offender}")
-
-
-def scalar(name: str, value: Any, *, at_least: float | None = None, above: float | None = None) -> float:
-    """Convert to one finite float within bounds.
-
-    >>> scalar("dt", 0.0, above=0.0)
-    Traceback (most recent call last):
-    ValueError: dt must be above 0.0, got 0.0
-    """
-    array = as_float(name, value)
-    if array.ndim:
-        raise ValueError(f"{name} must be a single number, got an array of shape {array.shape}")
-    if at_least is not None:
-        require(name, array, array >= at_least, f"be at least {at_least}")
-    if above is not None:
-        require(name, array, array > above, f"be above {above}")
-    return float(array)
-
-
-def count(name: str, value: Any, *, at_least: int = 1) -> int:
-    """Convert to an integer of at least `at_least`.
-
-    >>> count("blocks", 0)
-    Traceback (most recent call last):
-    ValueError: blocks must be a whole number of at least 1, got 0
-    """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
-        raise ValueError(f"{name} must be a whole number of at least {at_least}, got {value!r}")
-    return int(value)
-
-
 def increasing(name: str, values: Any) -> Float[np.ndarray, " time"]:
     """Convert to a list of increasing times from 0 or later.
 
@@ -122,18 +68,6 @@ def increasing(name: str, values: Any) -> Float[np.ndarray, " time"]:
     if times.ndim != 1 or times.size == 0 or times[0] < 0 or np.any(np.diff(times) <= 0):
         raise ValueError(f"{name} must be an increasing list that starts at 0 or later, got {times}")
     return times
-
-
-def flag(name: str, value: Any) -> bool:
-    """Accept True or False and nothing that merely looks like it.
-
-    >>> flag("shared_noise", "no")
-    Traceback (most recent call last):
-    ValueError: shared_noise must be True or False, got 'no'
-    """
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False, got {value!r}")
-    return bool(value)
 
 
 class UnknownOptionError(TypeError, ValueError):
@@ -153,18 +87,6 @@ def refuse_unknown(unknown: Mapping[str, Any], function: Callable[..., Any]) -> 
         near = difflib.get_close_matches(name, known, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise UnknownOptionError(f"{name}={value!r} is not an option; there are {', '.join(known)}.{hint}")
-
-
-def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
-    """Accept one of a few words.
-
-    >>> one_of("dynamics", "quantum", ["overdamped", "inertial"])
-    Traceback (most recent call last):
-    ValueError: dynamics must be one of overdamped, inertial, got 'quantum'
-    """
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
-    return str(value)
 
 
 def broadcast(

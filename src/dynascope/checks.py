@@ -1,0 +1,91 @@
+"""Values at the door: converted, or refused with a sentence that names the argument. Needs nothing but NumPy."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+def as_float(name: str, value: Any) -> np.ndarray:
+    """Convert to a finite float64 array, or say which argument is not one.
+
+    >>> as_float("noise", [0, 1])
+    array([0., 1.])
+    >>> as_float("noise", float("nan"))
+    Traceback (most recent call last):
+    ValueError: noise must be finite everywhere, got nan
+    """
+    try:
+        raw = np.asarray(value)
+        array = raw.astype(np.float64) if raw.dtype.kind in "iuf" else None
+    except (TypeError, ValueError):
+        array = None
+    if array is None:
+        raise ValueError(f"{name} must be a real number or an array of real numbers, got {value!r}")
+    require(name, array, np.isfinite(array), "be finite everywhere")
+    return array
+
+
+def require(name: str, values: np.ndarray, allowed: np.ndarray | np.bool_, rule: str) -> None:
+    """Raise a ValueError with the first value that breaks the rule.
+
+    >>> require("noise", np.array([0.1, -2.0]), np.array([True, False]), "be at least 0")
+    Traceback (most recent call last):
+    ValueError: noise must be at least 0, got -2.0
+    """
+    if not np.all(allowed):
+        offender = np.asarray(values)[~np.asarray(allowed)].ravel()[0]
+        raise ValueError(f"{name} must {rule}, got {offender}")
+
+
+def scalar(name: str, value: Any, *, at_least: float | None = None, above: float | None = None) -> float:
+    """Convert to one finite float within bounds.
+
+    >>> scalar("dt", 0.0, above=0.0)
+    Traceback (most recent call last):
+    ValueError: dt must be above 0.0, got 0.0
+    """
+    array = as_float(name, value)
+    if array.ndim:
+        raise ValueError(f"{name} must be a single number, got an array of shape {array.shape}")
+    if at_least is not None:
+        require(name, array, array >= at_least, f"be at least {at_least}")
+    if above is not None:
+        require(name, array, array > above, f"be above {above}")
+    return float(array)
+
+
+def count(name: str, value: Any, *, at_least: int = 1) -> int:
+    """Convert to an integer of at least `at_least`.
+
+    >>> count("blocks", 0)
+    Traceback (most recent call last):
+    ValueError: blocks must be a whole number of at least 1, got 0
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
+        raise ValueError(f"{name} must be a whole number of at least {at_least}, got {value!r}")
+    return int(value)
+
+
+def flag(name: str, value: Any) -> bool:
+    """Accept True or False and nothing that merely looks like it.
+
+    >>> flag("shared_noise", "no")
+    Traceback (most recent call last):
+    ValueError: shared_noise must be True or False, got 'no'
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
+    """Accept one of a few words.
+
+    >>> one_of("dynamics", "quantum", ["overdamped", "inertial"])
+    Traceback (most recent call last):
+    ValueError: dynamics must be one of overdamped, inertial, got 'quantum'
+    """
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+    return str(value)

@@ -1,0 +1,9 @@
+"""What networks are trained on: generated shapes, image sets from disk, and ways to spoil them."""
+
+from dynascope.data.corruption import corrupt_labels as corrupt_labels
+from dynascope.data.corruption import imbalance as imbalance
+from dynascope.data.corruption import noisy_inputs as noisy_inputs
+from dynascope.data.corruption import subsample as subsample
+from dynascope.data.geomnist import geomnist as geomnist
+from dynascope.data.images import images as images
+from dynascope.data.tables import diabetes as diabetes

@@ -1,0 +1,124 @@
+"""What all networks share: named stages, probe points, and small layers whose settings can differ between copies."""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from dynascope.networks import chance
+
+ADJUSTABLE = ("slope", "dropout", "output_scale", "weight_scale", "target_scale")
+
+
+class LeakyReLU(nn.Module):
+    """x for x > 0, slope·x else; the slope is a buffer, so that copies can differ."""
+
+    slope: Tensor
+
+    def __init__(self, slope: float) -> None:
+        super().__init__()
+        self.register_buffer("slope", torch.tensor(float(slope)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply it."""
+        return torch.where(x > 0, x, self.slope * x)
+
+
+class Linear(nn.Linear):
+    """x ↦ W·x + b, written so that the gradient of an ensemble's stacked W lies in memory as W does."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, in) → (n, out)."""
+        return (self.weight @ x.mT).mT + self.bias
+
+
+class Dropout(nn.Module):
+    """Set a share of the values to 0 and scale up the rest, in training only.
+
+    An ensemble hands it a key, from which it draws; without one it draws from PyTorch's own generator.
+    """
+
+    dropout: Tensor
+    key: Tensor | None
+
+    def __init__(self, dropout: float) -> None:
+        super().__init__()
+        self.stream = chance.DROPOUT
+        self.register_buffer("dropout", torch.tensor(float(dropout)))
+        self.register_buffer("key", None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply it."""
+        if not self.training:
+            return x
+        if self.key is None:
+            drawn = torch.rand_like(x)
+        else:
+            drawn = chance.uniform(chance.keys(self.key, self.stream), x.shape, x.dtype)
+        return torch.where(drawn < self.dropout, 0.0, x / (1 - self.dropout))
+
+
+class Scale(nn.Module):
+    """Multiply by a fixed number."""
+
+    output_scale: Tensor
+
+    def __init__(self, output_scale: float) -> None:
+        super().__init__()
+        self.register_buffer("output_scale", torch.tensor(float(output_scale)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply it."""
+        return self.output_scale * x
+
+
+class MeanOverPixels(nn.Module):
+    """(n, channel, row, column) → (n, channel)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply it."""
+        return x.mean((-2, -1))
+
+
+class Network(nn.Module):
+    """Stages one after another, from inputs of one shape to one number per class.
+
+    `features` returns what measuring needs: the values after each probe point, by name.
+    """
+
+    tokens: int | None = None  # where inputs are whole numbers: how many there are
+
+    def __init__(
+        self, stages: Mapping[str, nn.Module], *, shape: Sequence[int], classes: int, probes: Sequence[str]
+    ) -> None:
+        super().__init__()
+        self.stages = nn.Sequential(OrderedDict(stages))
+        self.shape, self.classes, self.probes = tuple(shape), classes, tuple(probes)
+        for number, layer in enumerate(layer for layer in self.modules() if isinstance(layer, Dropout)):
+            layer.stream = chance.DROPOUT + number
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, *shape) → (n, class)."""
+        return self.stages(x)  # type: ignore[no-any-return]
+
+    def features(self, x: Tensor) -> dict[str, Tensor]:
+        """Return the values after each probe point, and `logits`."""
+        found = {}
+        for name, stage in self.stages.named_children():
+            x = stage(x)
+            if name in self.probes:
+                found[name] = x
+        return found | {"logits": x}
+
+    def reset_parameters(self) -> None:
+        """Draw all weights again, from PyTorch's generator."""
+        for module in self.modules():
+            if module is not self and hasattr(module, "reset_parameters"):
+                module.reset_parameters()  # type: ignore[operator]
+
+    @property
+    def adjustable(self) -> tuple[str, ...]:
+        """Settings that can differ between the copies of an ensemble."""
+        held = {name.rpartition(".")[2] for name, _ in self.named_buffers()}
+        return tuple(name for name in ADJUSTABLE if name in held)

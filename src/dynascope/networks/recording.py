@@ -1,0 +1,148 @@
+"""The course of an ensemble's training: measure at chosen steps, save on the way, go on after an interruption.
+
+Needs only PyTorch and NumPy.
+"""
+
+import os
+import time
+import uuid
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dynascope.networks.training import Trainer
+from dynascope.progress import progress_bar
+
+_PIECE = 200  # steps between two looks at the clock
+_SAVE_SECONDS = 30.0
+
+
+@dataclass
+class Course:
+    """What is measured, when, and where the state is saved.
+
+    probe: inputs and labels on which the copies are measured
+    record_at: steps at which they are measured, increasing, the last one is where training ends
+    keep_outputs: also keep the outputs on each probe sample
+    checkpoint: .npz file to save to and go on from
+    checkpoint_every: save after as many steps; every 30 seconds if not given
+    fingerprint: text that must be the same for a checkpoint to be used
+    """
+
+    probe: tuple[np.ndarray, np.ndarray]
+    record_at: Sequence[int]
+    keep_outputs: bool = False
+    checkpoint: Path | None = None
+    checkpoint_every: int | None = None
+    fingerprint: str = ""
+    progress: bool | None = None
+    records: dict[str, list[Tensor]] = field(default_factory=dict)
+    recorded: list[int] = field(default_factory=list)
+
+    def run(self, trainer: Trainer) -> dict[str, np.ndarray]:
+        """Train to the end and return arrays over (copy, step, …); a checkpoint that is there is continued."""
+        if self.checkpoint is not None and self.checkpoint.exists():
+            self._resume(trainer)
+        x, y = trainer.inputs(self.probe[0]), torch.as_tensor(self.probe[1]).to(trainer.device)
+        last, saved, saved_at = int(self.record_at[-1]), trainer.steps_done, time.monotonic()
+        begun, first = time.monotonic(), trainer.steps_done
+
+        def how() -> str:
+            loss = float(self.records["loss"][-1].nanmean())
+            return f"loss {loss:.3g}, {(trainer.steps_done - first) / (time.monotonic() - begun + 1e-9):.0f} steps/s"
+
+        with progress_bar("training", last, self.progress) as done:
+            for target in [step for step in self.record_at if step not in self.recorded]:
+                while trainer.steps_done < target:
+                    limit = _PIECE if self.checkpoint_every is None else min(_PIECE, self.checkpoint_every)
+                    trainer.advance(min(limit, int(target) - trainer.steps_done))
+                    if self._due(trainer.steps_done - saved, time.monotonic() - saved_at):
+                        self._save(trainer)
+                        saved, saved_at = trainer.steps_done, time.monotonic()
+                self._measure(trainer, x, y)
+                done(trainer.steps_done, how)
+        if self.checkpoint is not None and saved < last:
+            self._save(trainer)
+        return self._arrays() | self._drawn(trainer) | {"diverged_at": trainer.state()["diverged_at"]}
+
+    def _due(self, steps: int, seconds: float) -> bool:
+        if self.checkpoint is None:
+            return False
+        return seconds > _SAVE_SECONDS if self.checkpoint_every is None else steps >= self.checkpoint_every
+
+    @torch.no_grad()
+    def _measure(self, trainer: Trainer, x: Tensor, y: Tensor) -> None:
+        """Class means, loss and accuracy of all copies; nothing leaves the device."""
+        outputs = trainer.outputs(x)
+        members = torch.nn.functional.one_hot(y, trainer.network.classes).to(outputs.dtype)
+        since = trainer.steps_done - (self.recorded[-1] if self.recorded else 0)
+        found = {
+            "class_mean": torch.einsum("sk,csl->ckl", members / members.sum(0), outputs),
+            "loss": trainer.losses(outputs, y),
+            "accuracy": (outputs.argmax(-1) == y).to(outputs.dtype).mean(1),
+            "train_loss": trainer.mutable["loss_sum"] / since if since else trainer.mutable["loss_sum"] + torch.nan,
+        }
+        if self.keep_outputs:
+            found["output"] = outputs
+        for name, value in found.items():
+            self.records.setdefault(name, []).append(value)
+        self.recorded.append(trainer.steps_done)
+        trainer.mutable["loss_sum"].zero_()
+        diverged = trainer.mutable["diverged_at"]
+        if bool((diverged >= 0).all()):
+            raise FloatingPointError(
+                f"all {trainer.size} copies left the finite numbers, the first at step {int(diverged.min())}; "
+                "lower learning_rate"
+            )
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        """(copy, step, …)."""
+        return {name: torch.stack(values, 1).cpu().numpy() for name, values in self.records.items()}
+
+    def _drawn(self, trainer: Trainer) -> dict[str, np.ndarray]:
+        return {"drawn_output": np.concatenate(trainer.drawn, 1)} if trainer.drawn else {}
+
+    def _save(self, trainer: Trainer) -> None:
+        assert self.checkpoint is not None
+        content = {f"state/{name}": values for name, values in trainer.state().items()}
+        content |= {f"record/{name}": values for name, values in (self._arrays() | self._drawn(trainer)).items()}
+        content |= {"recorded": np.array(self.recorded), "fingerprint": np.array(self.fingerprint)}
+        self.checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self.checkpoint.with_name(f".{self.checkpoint.stem}.{uuid.uuid4().hex}.npz")
+        try:
+            with temporary.open("wb") as stream:
+                np.savez(stream, allow_pickle=False, **content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, self.checkpoint)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _resume(self, trainer: Trainer) -> None:
+        assert self.checkpoint is not None
+        try:
+            with np.load(self.checkpoint, allow_pickle=False) as held:
+                content = dict(held)
+            fingerprint, recorded = str(content.pop("fingerprint")), content.pop("recorded").tolist()
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            raise ValueError(f"checkpoint {str(self.checkpoint)!r} is damaged or is none: remove it") from error
+        at = int(content["state/step"][0])
+        planned = [int(step) for step in self.record_at if step < at or step in recorded]
+        if fingerprint != self.fingerprint or recorded != planned:
+            raise ValueError(
+                f"checkpoint {str(self.checkpoint)!r} belongs to another run (other data, settings or recorded steps): "
+                "remove it or name another file"
+            )
+        trainer.restore({name.removeprefix("state/"): v for name, v in content.items() if name.startswith("state/")})
+        for name, values in content.items():
+            if name == "record/drawn_output":
+                trainer.drawn = [values]
+            elif name.startswith("record/"):
+                each = torch.as_tensor(values).to(trainer.device).unbind(1)
+                self.records[name.removeprefix("record/")] = list(each)
+        self.recorded = recorded

@@ -1,0 +1,62 @@
+"""ResNet18 for small images."""
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dynascope.checks import count
+from dynascope.networks.network import MeanOverPixels, Network
+
+
+class Residual(nn.Module):
+    """Two 3 × 3 convolutions beside a shortcut, which is a 1 × 1 convolution where the shape changes."""
+
+    def __init__(self, channels: int, wider: int, stride: int) -> None:
+        super().__init__()
+        self.conv_1 = nn.Conv2d(channels, wider, 3, stride, padding=1, bias=False)
+        self.norm_1 = nn.BatchNorm2d(wider)
+        self.conv_2 = nn.Conv2d(wider, wider, 3, padding=1, bias=False)
+        self.norm_2 = nn.BatchNorm2d(wider)
+        same = stride == 1 and channels == wider
+        self.shortcut: nn.Module = (
+            nn.Identity()
+            if same
+            else nn.Sequential(nn.Conv2d(channels, wider, 1, stride, bias=False), nn.BatchNorm2d(wider))
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply it."""
+        inner = F.relu(self.norm_1(self.conv_1(x)))
+        return F.relu(self.norm_2(self.conv_2(inner)) + self.shortcut(x))
+
+
+class ResNet18(Network):
+    """Eight residual blocks of two convolutions, from `width` to 8·`width` channels; no pooling at the start.
+
+    classes: how many numbers come out
+    channels: of the images
+    width: channels of the first blocks
+    size: pixels of a side of the images; any size from 8 works
+    Probe points: after each block. Source: He et al. 2016, in the form that is usual for CIFAR.
+
+    >>> sum(p.numel() for p in ResNet18().parameters())
+    11173962
+    """
+
+    def __init__(self, classes: Any = 10, channels: Any = 3, *, width: Any = 64, size: Any = 32) -> None:
+        classes, channels = count("classes", classes, at_least=2), count("channels", channels)
+        width = count("width", width)
+        stages: dict[str, nn.Module] = {
+            "conv": nn.Conv2d(channels, width, 3, padding=1, bias=False),
+            "norm": nn.BatchNorm2d(width),
+            "act": nn.ReLU(),
+        }
+        held = width
+        for k in range(8):
+            wider = width * 2 ** (k // 2)
+            stages[f"block_{k + 1}"] = Residual(held, wider, stride=2 if k in (2, 4, 6) else 1)
+            held = wider
+        stages |= {"mean": MeanOverPixels(), "linear": nn.Linear(held, classes)}
+        shape = (channels, count("size", size, at_least=8), size)
+        super().__init__(stages, shape=shape, classes=classes, probes=[f"block_{k}" for k in range(1, 9)])

@@ -1,0 +1,342 @@
+"""Many copies of a network trained at once: stacked parameters, one step of all copies per call.
+
+The forward pass is `torch.func.vmap` over the copies; the sum of the copies' losses is differentiated by ordinary
+autograd, since no copy's loss depends on another's parameters. benchmarks/ensemble.py times this beside vmap of the
+gradient and beside unfolded convolutions (vmap itself makes grouped ones).
+Needs only PyTorch and NumPy.
+"""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import functional_call, vmap
+
+from dynascope.networks import chance
+from dynascope.networks.network import Dropout, Network
+
+OPTIMIZERS, LOSSES, SAMPLINGS = ("sgd", "adam"), ("cross_entropy", "mse"), ("replacement", "shuffled")
+_BETAS, _TINY = (0.9, 0.999), 1e-8  # Adam's, as in its paper
+_BLOCK_STEPS, _BLOCK_DRAWS = 512, 1 << 21  # batch orders are made for some steps at a time
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the copies have in common, and arrays over the copies for what can differ."""
+
+    copies: np.ndarray  # numbers of the copies: their random numbers depend on the number alone
+    learning_rate: np.ndarray
+    batch_size: int = 1
+    seed: int = 0
+    optimizer: str = "sgd"
+    momentum: np.ndarray = field(default_factory=lambda: np.zeros(1))
+    weight_decay: np.ndarray = field(default_factory=lambda: np.zeros(1))
+    label_noise: np.ndarray = field(default_factory=lambda: np.zeros(1))
+    input_noise: np.ndarray = field(default_factory=lambda: np.zeros(1))
+    vary: Mapping[str, np.ndarray] = field(default_factory=dict)
+    loss: str = "cross_entropy"
+    sampling: str = "replacement"
+    precision: str = "float32"
+    device: str = "cpu"
+
+
+def initial_state(network: Network, settings: Settings) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Stack parameters and buffers of all copies, each initialised from (seed, copy)."""
+    parameters: dict[str, list[Tensor]] = {}
+    buffers: dict[str, list[Tensor]] = {}
+    own = copy.deepcopy(network)
+    for index, number in enumerate(settings.copies.tolist()):
+        for name, buffer in own.named_buffers():
+            if (last := name.rpartition(".")[2]) in settings.vary:
+                buffer.fill_(float(settings.vary[last][index]))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(chance.keys(torch.tensor(settings.seed), number, chance.START)))
+            own.reset_parameters()
+        for held, tensors in ((parameters, own.named_parameters()), (buffers, own.named_buffers())):
+            for name, tensor in tensors:
+                held.setdefault(name, []).append(tensor.detach().clone())
+    dtype = getattr(torch, settings.precision)
+
+    def stack(tensors: list[Tensor]) -> Tensor:
+        stacked = torch.stack(tensors).to(settings.device)
+        return stacked.to(dtype) if stacked.is_floating_point() else stacked
+
+    return {n: stack(t) for n, t in parameters.items()}, {n: stack(t) for n, t in buffers.items()}
+
+
+class Trainer:
+    """The state of an ensemble in training, on one device.
+
+    x: inputs (sample, *shape), float or, for tokens, int64
+    y: labels (sample,), or (copy, sample) where copies have labels of their own
+    keep_drawn: also keep the outputs of the drawn samples, before each update
+
+    >>> from dynascope.networks import LeNet
+    >>> settings = Settings(copies=np.arange(2), learning_rate=np.full(2, 0.1))
+    >>> trainer = Trainer(LeNet(), settings, np.zeros((4, 1, 32, 32)), np.arange(4) % 3)
+    >>> trainer.advance(3)
+    >>> trainer.steps_done, trainer.outputs(np.zeros((5, 1, 32, 32))).shape
+    (3, torch.Size([2, 5, 3]))
+    """
+
+    def __init__(
+        self, network: Network, settings: Settings, x: np.ndarray, y: np.ndarray, *, keep_drawn: bool = False
+    ) -> None:
+        self.network, self.settings = copy.deepcopy(network), settings
+        self.device, self.dtype = torch.device(settings.device), getattr(torch, settings.precision)
+        self.size, self.keep_drawn = len(settings.copies), keep_drawn
+        self.parameters, self.buffers = initial_state(network, settings)
+        for parameter in self.parameters.values():
+            parameter.requires_grad_()
+        self.x, self.y = self.inputs(x), torch.as_tensor(np.atleast_2d(y)).to(self.device)
+        self.input_scale = float(np.std(x)) if np.any(settings.input_noise) else 0.0
+        self._per_copy()
+        self.steps_done = 0
+        self.mutable = self._fresh_state()
+        self.drawn: list[np.ndarray] = []
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    def inputs(self, x: np.ndarray) -> Tensor:
+        """Move inputs to the device; whole numbers stay whole."""
+        tensor = torch.as_tensor(x).to(self.device)
+        return tensor.to(self.dtype) if tensor.is_floating_point() else tensor
+
+    def _per_copy(self) -> None:
+        """Settings as tensors over the copies, and the keys of their random numbers."""
+        given = self.settings
+
+        def tensor(values: np.ndarray) -> Tensor:
+            return torch.as_tensor(np.broadcast_to(values, (self.size,)).copy()).to(self.device, self.dtype)
+
+        self.rate, self.momentum = tensor(given.learning_rate), tensor(given.momentum)
+        self.decay, self.input_noise = tensor(given.weight_decay), tensor(given.input_noise * self.input_scale)
+        spoiled = (np.broadcast_to(given.label_noise, (self.size,)) * given.batch_size).astype(int)
+        self.spoiled = torch.as_tensor(spoiled).to(self.device) if spoiled.any() else None
+        numbers = torch.as_tensor(given.copies).to(self.device)
+        own = chance.keys(torch.full_like(numbers, given.seed), numbers)
+        self.order_keys, self.noise_keys = chance.keys(own, chance.ORDER), chance.keys(own, chance.NOISE)
+        self.key_names = [f"{n}.key" for n, layer in self.network.named_modules() if isinstance(layer, Dropout)]
+        self.noisy = bool(self.key_names) or self.spoiled is not None or self.input_scale > 0
+        self.plain = not (any(given.momentum) or given.optimizer == "adam")
+
+    def _fresh_state(self) -> dict[str, Tensor]:
+        """All that a step changes, by name; changed in place, so that a captured graph sees it."""
+        zeros = {name: torch.zeros_like(p, requires_grad=False) for name, p in self.parameters.items()}
+        state = {f"parameter/{name}": p for name, p in self.parameters.items()}
+        state |= {f"buffer/{name}": b for name, b in self.buffers.items()}
+        if not self.plain:
+            state |= {f"first_moment/{name}": z.clone() for name, z in zeros.items()}
+        if self.settings.optimizer == "adam":
+            state |= {f"second_moment/{name}": z for name, z in zeros.items()}
+        draws = self.size * self.settings.batch_size
+        block = max(1, min(_BLOCK_STEPS, _BLOCK_DRAWS // draws))
+        self.order = self._whole((block, self.size, self.settings.batch_size))
+        if self.keep_drawn:
+            shape = (*self.order.shape, self.network.classes)
+            self.drawn_now = torch.zeros(shape, dtype=self.dtype, device=self.device)
+        self.position = self._whole((1,))  # of the step within the block
+        return state | {
+            "step": self._whole((1,)),
+            "loss_sum": torch.zeros(self.size, dtype=self.dtype, device=self.device),
+            "diverged_at": self._whole((self.size,)) - 1,
+        }
+
+    def _whole(self, shape: tuple[int, ...]) -> Tensor:
+        return torch.zeros(shape, dtype=torch.int64, device=self.device)
+
+    # --- one step -------------------------------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        """Draw a batch for every copy, follow the gradient once. Works on tensors only, so that CUDA can capture it."""
+        pick = self.order.index_select(0, self.position)[0]  # (copy, draw)
+        x, y = self.x[pick], self.y.expand(self.size, -1).gather(1, pick)
+        step = self.mutable["step"]
+        if self.noisy:
+            keys = chance.keys(self.noise_keys, step)
+            x, y = self._spoil(x, y, keys)
+        outputs = self._forward(x, dict.fromkeys(self.key_names, keys) if self.key_names else {})
+        losses = self._losses(outputs, y).mean(1)
+        # plain SGD: the learning rates go in here, which saves a pass over all gradients
+        total = (losses * self.rate).sum() if self.plain else losses.sum()
+        gradients = torch.autograd.grad(total, list(self.parameters.values()))
+        with torch.no_grad():
+            self._update(dict(zip(self.parameters, gradients, strict=True)))
+            self.mutable["loss_sum"] += losses
+            worst = self.mutable["diverged_at"]
+            worst.copy_(torch.where((worst < 0) & ~torch.isfinite(losses), step, worst))
+            if self.keep_drawn:
+                self.drawn_now.index_copy_(0, self.position, outputs[None])
+            step += 1
+            self.position += 1
+
+    def _forward(self, x: Tensor, keys: Mapping[str, Tensor], shared: bool = False) -> Tensor:
+        """(copy, sample, class); x is (copy, sample, …), or (sample, …) shared by all copies."""
+
+        def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
+            return functional_call(self.network, (parameters, buffers), (x,))  # type: ignore[no-any-return]
+
+        mapped = vmap(one, in_dims=(0, 0, None if shared else 0))
+        return mapped(self.parameters, {**self.buffers, **keys}, x)
+
+    def _spoil(self, x: Tensor, y: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """Noise drawn anew for every batch. A batch is in random order: its first labels are as good as any."""
+        if self.spoiled is not None:
+            shape, classes = y.shape[1:], self.network.classes
+            drawn = vmap(lambda key: chance.uniform(key, shape, torch.float64))(chance.keys(keys, chance.LABELS))
+            first = torch.arange(y.shape[1], device=self.device) < self.spoiled[:, None]
+            y = torch.where(first, (drawn * classes).long(), y)
+        if self.input_scale:
+            noise = vmap(lambda key: chance.normal(key, x.shape[1:], self.dtype))(chance.keys(keys, chance.INPUTS))
+            x = x + _over(self.input_noise, x) * noise
+        return x, y
+
+    def _losses(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """(copy, sample)."""
+        if self.settings.loss == "cross_entropy":
+            flat = torch.nn.functional.cross_entropy(outputs.flatten(0, 1), y.flatten(), reduction="none")
+            return flat.view(y.shape)
+        targets = (y[..., None] == torch.arange(self.network.classes, device=self.device)).to(self.dtype)
+        if "target_scale" in self.buffers:
+            targets = targets * _over(self.buffers["target_scale"], targets)
+        return 0.5 * ((outputs - targets) ** 2).mean(-1)
+
+    def _update(self, gradients: dict[str, Tensor]) -> None:
+        """SGD with momentum, or Adam; weight decay is added to the gradient, as PyTorch does."""
+        if self.settings.optimizer == "adam":
+            count = self.mutable["step"].to(self.dtype) + 1
+            first, second = (1 - torch.pow(torch.full_like(count, beta), count) for beta in _BETAS)
+        decays = np.any(self.settings.weight_decay)
+        for name, parameter in self.parameters.items():
+            gradient = gradients[name]
+            if self.plain:
+                if decays:
+                    parameter.mul_(1 - _over(self.rate * self.decay, parameter))
+                parameter.sub_(gradient)
+                continue
+            if decays:
+                gradient = torch.addcmul(gradient, parameter, _over(self.decay, parameter))
+            mean = self.mutable[f"first_moment/{name}"]
+            if self.settings.optimizer == "sgd":
+                mean.mul_(_over(self.momentum, mean)).add_(gradient)
+                parameter.addcmul_(mean, _over(self.rate, parameter), value=-1)
+            else:
+                square = self.mutable[f"second_moment/{name}"]
+                mean.lerp_(gradient, 1 - _BETAS[0])
+                square.mul_(_BETAS[1]).addcmul_(gradient, gradient, value=1 - _BETAS[1])
+                scale = (square / second).sqrt_().add_(_TINY)
+                parameter.addcdiv_(mean * _over(self.rate / first, mean), scale, value=-1)
+
+    # --- many steps -----------------------------------------------------------------------------------------------
+
+    def batches(self, first: int, count: int) -> Tensor:
+        """Which samples each copy draws at the steps first, first + 1, …: (step, copy, draw).
+
+        With replacement each draw is independent; shuffled, each epoch is a permutation of the samples, of which those
+        that do not fill a batch are left out.
+        """
+        samples, batch = self.x.shape[0], self.settings.batch_size
+        if self.settings.sampling == "replacement":
+            steps = torch.arange(first, first + count, device=self.device)
+            own = chance.keys(self.order_keys[None, :].expand(count, -1), steps[:, None])
+            drawn = vmap(vmap(lambda key: chance.uniform(key, (batch,), torch.float64)))(own)
+            return (drawn * samples).long()
+        length = samples // batch
+        epochs = []
+        for epoch in range(first // length, (first + count - 1) // length + 1):
+            drawn = vmap(lambda key: chance.uniform(key, (samples,), torch.float64))(
+                chance.keys(self.order_keys, epoch)
+            )
+            order = drawn.argsort(1)[:, : length * batch]
+            epochs.append(order.view(self.size, length, batch).transpose(0, 1))
+        start = first % length
+        return torch.cat(epochs)[start : start + count]
+
+    def advance(self, steps: int) -> None:
+        """Take some steps; on a GPU by replaying a captured graph."""
+        self.network.train()
+        while steps:
+            count = min(steps, len(self.order))
+            self.order[:count] = self.batches(self.steps_done, count)
+            if self.device.type == "cuda" and self._graph is None:
+                self._capture()
+            self.position.zero_()
+            for _ in range(count):
+                if self._graph is None:
+                    self._step()
+                else:
+                    self._graph.replay()
+            if self.keep_drawn:
+                self.drawn.append(self.drawn_now[:count].cpu().numpy().swapaxes(0, 1).copy())
+            self.steps_done += count
+            steps -= count
+
+    def _capture(self) -> None:
+        """Record one step as a CUDA graph. The steps that warm up are undone."""
+        saved = {name: tensor.detach().clone() for name, tensor in self.mutable.items()}
+        side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.device(self.device), torch.cuda.stream(side):
+            for _ in range(3):
+                self.position.zero_()
+                self._step()
+        torch.cuda.current_stream(self.device).wait_stream(side)
+        self.position.zero_()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.device(self.device), torch.cuda.graph(graph):
+            self._step()
+        self._graph = graph
+        with torch.no_grad():
+            for name, tensor in saved.items():
+                self.mutable[name].copy_(tensor)
+
+    @torch.no_grad()
+    def outputs(self, x: np.ndarray | Tensor) -> Tensor:
+        """Outputs of all copies on the same inputs, in evaluation mode: (copy, sample, class), on the device."""
+        self.network.eval()
+        moved = x if isinstance(x, Tensor) else self.inputs(x)
+        pieces = max(1, (1 << (16 if self.device.type == "cuda" else 12)) // self.size)  # bounds the memory
+        return torch.cat([self._forward(piece, {}, shared=True) for piece in torch.split(moved, pieces)], dim=1)
+
+    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Mean loss of each copy on outputs (copy, sample, class) with labels (sample,)."""
+        return self._losses(outputs, y.expand(self.size, -1)).mean(1)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All that a later `restore` needs to go on bit for bit."""
+        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.mutable.items()}
+
+    @torch.no_grad()
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go back to a state."""
+        for name, tensor in self.mutable.items():
+            tensor.copy_(torch.as_tensor(state[name]))
+        self.steps_done = int(state["step"][0])
+
+    def copy_of(self, index: int) -> Network:
+        """One of the trained networks, as a module of its own."""
+        own = copy.deepcopy(self.network).to(self.device, self.dtype)
+        held = {**self.parameters, **self.buffers}
+        own.load_state_dict({name: tensor[index].detach() for name, tensor in held.items()})
+        return own.eval()
+
+
+def _over(values: Tensor, like: Tensor) -> Tensor:
+    """(copy,) → (copy, 1, …) to multiply a tensor over the copies."""
+    return values.view(-1, *[1] * (like.ndim - 1))
+
+
+def check_vary(network: Network, vary: Mapping[str, np.ndarray]) -> None:
+    """Refuse a setting that the network does not have.
+
+    >>> from dynascope.networks import LeNet
+    >>> check_vary(LeNet(), {"slope": np.zeros(2)})
+    Traceback (most recent call last):
+    ValueError: vary must name settings of the network, which has none, got 'slope'
+    """
+    for name in vary:
+        if name not in network.adjustable:
+            known = ", ".join(network.adjustable) or "none"
+            raise ValueError(f"vary must name settings of the network, which has {known}, got {name!r}")
