@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from dynascope import cli_data
+from dynascope.cli import data as cli_data
 from dynascope.data import folder as place
 from dynascope.data.folder import Download, data_folder, data_sets, fetch
 
