@@ -70,8 +70,8 @@ EXPERIMENTS = {
     "linear_modes/neural_collapse": "linear_modes.neural_collapse:EXPERIMENT",
     "linear_modes/lazy_rich": "linear_modes.lazy_rich:EXPERIMENT",
     "linear_modes/levers": "linear_modes.levers:EXPERIMENT",
-    "features/definitions": "features.definitions:EXPERIMENT",
     "features/heaviside": "features.heaviside:EXPERIMENT",
+    "features/definitions": "features.definitions:EXPERIMENT",
 }
 
 
