@@ -11,10 +11,10 @@ import sys
 import time
 
 import torch
-from networks import Cnn, images, train
 
 from dynascope import watch
 from dynascope.monitor.results import open_run
+from networks import Cnn, images, train
 
 
 def child(folder, pipe):

@@ -10,9 +10,9 @@ import sys
 
 import numpy as np
 import torch
-from networks import KINDS, seed_all, train
 
 from dynascope import watch
+from networks import KINDS, seed_all, train
 
 RUNS = [(kind, backend) for backend in (None, "aot_eager") for kind in KINDS] + [("mlp", "inductor")]
 

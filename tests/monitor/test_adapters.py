@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from networks import mlp, vectors
 
 from dynascope import watch
 from dynascope.monitor import huggingface, lightning, open_run
 from dynascope.monitor.loggers import Logger, MLflow, TensorBoard, WandB
+from networks import mlp, vectors
 
 
 class Calls(list):

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from networks import Cnn, Transformer, images, mlp, tokens, train, vectors
 from torch import nn
 
 from dynascope import digest, estimate_strengths, load, watch
 from dynascope.measure import class_elasticity, data_separation, load_curve, minimum_feature_distance, neural_collapse
 from dynascope.monitor import attach, open_run
 from dynascope.monitor.probing import Logits
+from networks import Cnn, Transformer, images, mlp, tokens, train, vectors
 
 
 def test_numbers_are_those_of_the_measures():

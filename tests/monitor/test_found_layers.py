@@ -5,13 +5,13 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 import torch
-from networks import Cnn, ResNet, Transformer, images, mlp, tokens, vectors
 from torch import nn
 from torch.nn import functional as F
 
 from dynascope.monitor.layers import Layer, find_layers, read_features, reduce
 from dynascope.monitor.probing import Probe, logits_of
 from dynascope.monitor.quiet import undisturbed
+from networks import Cnn, ResNet, Transformer, images, mlp, tokens, vectors
 
 
 def _find(model, data, named=None):

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import same_training
 import torch
-from networks import mlp, seed_all, train, vectors
 from torch import nn
 
 from dynascope import watch
 from dynascope.monitor import attach
 from dynascope.monitor.quiet import undisturbed
+from networks import mlp, seed_all, train, vectors
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from networks import mlp, train, vectors
 from typer.testing import CliRunner
 
 from dynascope import cli, watch
@@ -16,6 +15,7 @@ from dynascope.monitor import verdicts
 from dynascope.monitor.results import assemble
 from dynascope.plots.watch import plot_watched
 from dynascope.report import watch_report
+from networks import mlp, train, vectors
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

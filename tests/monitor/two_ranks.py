@@ -7,9 +7,9 @@ import sys
 
 import torch
 import torch.distributed as dist
-from networks import mlp, seed_all, train, vectors
 
 from dynascope import watch
+from networks import mlp, seed_all, train, vectors
 
 
 def trained(folder, rank):
