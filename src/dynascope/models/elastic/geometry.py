@@ -70,10 +70,8 @@ def geometry_blocks(
         return blocks
     if geometry not in GEOMETRIES:
         raise ValueError(f"geometry must be one of {', '.join(GEOMETRIES)} or an array of blocks, got {geometry!r}")
-    if geometry == "isotropic":
-        return np.broadcast_to(np.eye(features), shape).copy()
-    directions = margin_directions(classes, features)
-    if geometry == "softmax":
+    directions = None if geometry == "isotropic" else margin_directions(classes, features)
+    if directions is None or geometry == "softmax":
         return np.broadcast_to(np.eye(features), shape).copy()
     projectors = np.einsum("li,lj->lij", directions, directions) / (directions[0] @ directions[0])
     if geometry == "mixture":
@@ -124,13 +122,23 @@ def noise_factor(covariance: Any, classes: int, features: int) -> Float[np.ndarr
             f"covariance must have the shape ({classes},), ({classes}, {features}, {features}) or ({size}, {size}), "
             f"got {given.shape}"
         )
-    values, vectors = np.linalg.eigh((full + full.T) / 2)
+    values = np.linalg.eigvalsh((full + full.T) / 2)
     asymmetry, scale = np.abs(full - full.T).max(), max(np.abs(full).max(), np.finfo(float).tiny)
     if asymmetry > 1e-9 * scale or values.min() < -1e-9 * scale:
         raise ValueError(
             f"covariance must be symmetric and positive semi-definite, got a least eigenvalue of {values.min():g} "
             f"and an asymmetry of {asymmetry:g}"
         )
+    return symmetric_root(full)
+
+
+def symmetric_root(covariance: Float[np.ndarray, "state state"]) -> Float[np.ndarray, "state state"]:
+    """Square root of a covariance that may be singular.
+
+    >>> symmetric_root(np.diag([4.0, 0.0])).tolist()
+    [[2.0, 0.0], [0.0, 0.0]]
+    """
+    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     return np.asarray(vectors * np.sqrt(values.clip(0)) @ vectors.T)
 
 

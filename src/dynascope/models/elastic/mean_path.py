@@ -11,7 +11,7 @@ from scipy.linalg import expm
 from dynascope.models.elastic.geometry import direction_cosine, margin_amplitudes, margin_directions
 from dynascope.models.elastic.propagation import follow_slope
 from dynascope.models.elastic.quadrature import integrate_growth, refuse_overflow
-from dynascope.models.elastic.strengths import Strength
+from dynascope.models.elastic.strengths import Growths, Strength
 
 
 def isotropic_path(
@@ -27,8 +27,7 @@ def isotropic_path(
     [[[1.0], [3.0]]]
     """
     classes = start.shape[-2]
-    within, between = intra.integral(times), inter.integral(times)
-    growth = np.stack([within + (classes - 1) * between, within - between]) / classes
+    growth = Growths(intra, inter, classes, 1.0)(times)
     refuse_overflow(times, growth)
     together, apart = np.exp(growth)[:, :, None, None]
     mean = start.mean(axis=-2, keepdims=True)
@@ -55,18 +54,12 @@ def logit_path(
     """
     classes, features = start.shape[-2:]
     directions = margin_directions(classes, features)
-    cosine = direction_cosine(classes, features)
     amplitude = margin_amplitudes(start)
     mean = amplitude.mean(axis=-1, keepdims=True)
-    weights = np.array([(classes - 1) * cosine, -cosine])  # of B in the growth of s and of c − s, beside A
-
-    def growth(at: np.ndarray) -> np.ndarray:
-        return np.asarray((intra.integral(at) + weights[:, None] * inter.integral(at)) / classes)
-
-    knots = np.concatenate([intra.knots, inter.knots])
-    with_inter = integrate_growth(times, growth, inter, knots=knots)
+    growth = Growths(intra, inter, classes, direction_cosine(classes, features))  # of s and of c − s
+    with_inter = integrate_growth(times, growth, inter, knots=growth.knots)
     grown = np.exp(growth(times))
-    with_intra = classes * (grown - 1) - weights[:, None] * with_inter  # ∫ α·growth, from the growth's own equation
+    with_intra = classes * (grown - 1) - growth.weights * with_inter  # ∫ α·growth, from the growth's own equation
     # x(t) is the start plus four fixed patterns: own direction and sum over classes, for s and for c − s
     patterns = [start]
     for part in (np.broadcast_to(mean, amplitude.shape), amplitude - mean):

@@ -134,9 +134,9 @@ class LocallyElastic(eqx.Module):
         (2, 2, 2)
         """
         grid, begin = increasing("times", times), self._start(start)
-        if isinstance(self.elasticity, IntraInter) and self.balanced and self.geometry in ("isotropic", "logits"):
+        if (strengths := self._solved_strengths()) is not None:
             solve = isotropic_path if self.geometry == "isotropic" else logit_path
-            return solve(grid, begin, self.elasticity.intra, self.elasticity.inter)
+            return solve(grid, begin, strengths.intra, strengths.inter)
         drift = self._drift_function()
         if self.geometry != "softmax":
             return general_path(grid, begin, self.drift, constant=self.elasticity.constant, knots=self.elasticity.knots)
@@ -200,8 +200,8 @@ class LocallyElastic(eqx.Module):
         >>> LocallyElastic(intra=0.3, inter=0.2).separation_verdict().separates
         True
         """
-        strengths, solvable = self.elasticity, self.balanced and self.geometry in ("isotropic", "logits")
-        if not isinstance(strengths, IntraInter) or not solvable:
+        strengths = self._solved_strengths()
+        if strengths is None:
             raise ValueError(
                 f"a verdict needs the isotropic or logits geometry, intra and inter, and balanced sampling, got "
                 f"geometry {self.geometry!r}; use separation_probability, which serves all"
@@ -393,6 +393,11 @@ class LocallyElastic(eqx.Module):
             )
         return begin
 
+    def _solved_strengths(self) -> IntraInter | None:
+        """The two strengths where closed forms hold: I- and L-model under balanced sampling."""
+        strengths, solved = self.elasticity, self.balanced and self.geometry in ("isotropic", "logits")
+        return strengths if solved and isinstance(strengths, IntraInter) else None
+
     def _unit_covariance(self) -> np.ndarray:
         size = self.blocks.shape[0] * self.blocks.shape[2]
         return np.eye(size) if self.factor is None else self.factor @ self.factor.T
@@ -400,8 +405,9 @@ class LocallyElastic(eqx.Module):
     def _transitions(self, times: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         if self.geometry == "softmax":
             raise ValueError("geometry must be linear for an exact law, got 'softmax'; simulate it instead")
-        strengths, unit = self.elasticity, self._unit_covariance()
-        if isinstance(strengths, IntraInter) and self.balanced and self.geometry in ("isotropic", "logits"):
+        unit, strengths = self._unit_covariance(), self._solved_strengths()
+        if strengths is not None:
             solve = isotropic_transitions if self.geometry == "isotropic" else logit_transitions
             return solve(times, strengths.intra, strengths.inter, unit, classes=len(self.sampling))
-        return transitions(times, self._drift_function(), unit, constant=strengths.constant, knots=strengths.knots)
+        elasticity = self.elasticity
+        return transitions(times, self._drift_function(), unit, constant=elasticity.constant, knots=elasticity.knots)

@@ -14,7 +14,7 @@ from scipy.linalg import expm
 
 from dynascope.models.elastic.geometry import direction_cosine, margin_directions
 from dynascope.models.elastic.quadrature import gauss_nodes, integrate_growth, refuse_overflow, smooth_pieces
-from dynascope.models.elastic.strengths import Strength
+from dynascope.models.elastic.strengths import Growths, Strength
 
 Drift = Callable[[float], np.ndarray]
 
@@ -67,11 +67,7 @@ def isotropic_transitions(
     shared = np.kron(np.full((classes, classes), 1 / classes), np.eye(len(covariance) // classes))
     projectors = np.stack([shared, np.eye(len(covariance)) - shared])
     spreads = np.einsum("aij,jk,blk->abil", projectors, covariance, projectors)
-    weights, knots = np.array([[classes - 1.0], [-1.0]]), np.concatenate([intra.knots, inter.knots])
-
-    def growth(at: np.ndarray) -> np.ndarray:
-        return np.asarray((intra.integral(at) + weights * inter.integral(at)) / classes)
-
+    growth = Growths(intra, inter, classes, 1.0)
     for begin, end in pairwise(times.tolist()):
         last = growth(np.array([end]))
 
@@ -80,7 +76,7 @@ def isotropic_transitions(
             return np.stack([2 * own, own + other, 2 * other])
 
         refuse_overflow(np.array([end]), last - growth(np.array([begin])))
-        both = integrate_growth(np.array([end]), ahead, np.ones_like, begin=begin, knots=knots)[:, 0]
+        both = integrate_growth(np.array([end]), ahead, np.ones_like, begin=begin, knots=growth.knots)[:, 0]
         flow = np.einsum("a,aij->ij", np.exp(last - growth(np.array([begin])))[:, 0], projectors)
         yield flow, np.einsum("ab,abil->il", np.array([[both[0], both[1]], [both[1], both[2]]]), spreads)
 
@@ -106,25 +102,20 @@ def logit_transitions(
     [True, True]
     """
     features = len(covariance) // classes
-    cosine = direction_cosine(classes, features)
-    rates, knots = np.array([[(classes - 1) * cosine], [-cosine]]), np.concatenate([intra.knots, inter.knots])
-
-    def growth(at: np.ndarray) -> np.ndarray:
-        return np.asarray((intra.integral(at) + rates * inter.integral(at)) / classes)
-
+    growth = Growths(intra, inter, classes, direction_cosine(classes, features))
     if len(times) < 2:
         return
     refuse_overflow(times, growth(times))
-    nodes, weights = gauss_nodes(smooth_pieces(times, growth, knots))
+    nodes, weights = gauss_nodes(smooth_pieces(times, growth, growth.knots))
     at = np.concatenate([times, nodes.ravel()])
     order = np.argsort(at, kind="stable")
     drawn = np.empty((2, len(at)))
-    drawn[:, order] = integrate_growth(at[order], growth, inter, begin=float(times[0]), knots=knots)
+    drawn[:, order] = integrate_growth(at[order], growth, inter, begin=float(times[0]), knots=growth.knots)
     grown = np.exp(growth(at))  # (2, time and node)
 
     def factors(begin: Any, end: Any) -> np.ndarray:
         with_inter = (drawn[:, end] - drawn[:, begin]) / grown[:, begin]
-        with_intra = classes * (grown[:, end] / grown[:, begin] - 1) - rates * with_inter
+        with_intra = classes * (grown[:, end] / grown[:, begin] - 1) - growth.weights * with_inter
         return np.concatenate([with_intra - with_inter, with_inter])  # (4, …)
 
     interval = np.searchsorted(times, nodes[:, 0]) - 1  # of each piece

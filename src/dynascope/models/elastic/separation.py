@@ -12,7 +12,7 @@ from jaxtyping import Float
 from scipy.special import ndtr
 
 from dynascope.models.elastic.geometry import direction_cosine
-from dynascope.models.elastic.strengths import Strength
+from dynascope.models.elastic.strengths import Growths, Strength
 
 _HORIZON = 1e12
 _STEADY = 0.02  # |d log e/d log t| below which the growth exponent e counts as constant
@@ -88,11 +88,9 @@ def _growth_exponent(
     """Compute t D'/D, in logarithms because D itself may overflow."""
     if geometry == "isotropic":
         return np.asarray(times * gap / classes)
-    within, between = intra.integral(times), inter.integral(times)
-    cosine = direction_cosine(classes, features)
-    growth = np.maximum(within + (classes - 1) * cosine * between, within - cosine * between) / classes
+    growth = Growths(intra, inter, classes, direction_cosine(classes, features))
     with np.errstate(divide="ignore"):
-        rate = np.log(np.abs(gap) / classes) + growth
+        rate = np.log(np.abs(gap) / classes) + growth(times).max(axis=0)
     high, low = np.maximum(rate[1:], rate[:-1]), np.minimum(rate[1:], rate[:-1])
     with np.errstate(divide="ignore", invalid="ignore"):  # exact where the logarithm of the rate is straight
         share = np.where(high - low > 1e-9, -np.expm1(low - high) / (high - low), 1.0)

@@ -16,6 +16,7 @@ from jaxtyping import Float
 
 from dynascope.models import stepping
 from dynascope.models.elastic.equations import STEPS
+from dynascope.models.elastic.geometry import symmetric_root
 from dynascope.models.noise import normals
 from dynascope.models.parameters import Grid, count, increasing, require
 from dynascope.progress import progress_bar
@@ -49,7 +50,7 @@ def exact_means(
     draw = partial(_draw, task, elements=size)
     with progress_bar(LABEL, len(stops), task.progress) as report:
         for index, (flow, spread) in enumerate(transitions(stops), start=1):
-            kick = _apply(_root(spread / samples), draw(index))  # (trial, state)
+            kick = _apply(symmetric_root(spread / samples), draw(index))  # (trial, state)
             mean = _apply(flow, mean) + (task.sigma[:, None, None] * kick).astype(dtype)
             saved[:, :, index] = mean
             report(index + 1)
@@ -165,9 +166,3 @@ def _draw(task: Task, row: int, *, elements: int) -> np.ndarray:
 def _apply(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     """Matrix times each vector; not by BLAS, whose last bit depends on how many vectors there are."""
     return np.asarray(np.einsum("ij,...j->...i", matrix.astype(vectors.dtype), vectors))
-
-
-def _root(spread: np.ndarray) -> np.ndarray:
-    """A square root of a covariance that may be singular."""
-    values, vectors = np.linalg.eigh(spread)
-    return np.asarray(vectors * np.sqrt(values.clip(0)) @ vectors.T)

@@ -260,6 +260,36 @@ class IntraInter(Strength):
         return self.intra.constant and self.inter.constant
 
 
+class Growths(eqx.Module):
+    """Logarithms of how two parts of the class means grow: what classes share, and what tells them apart.
+
+    (A + v B)/K with v = (K−1) ρ for the first and −ρ for the second; ρ is the cosine between the directions along
+    which classes pull, 1 in the isotropic model.
+
+    >>> Growths(Constant(1.0), Constant(0.5), 2, 1.0)(np.array([4.0])).tolist()
+    [[3.0], [1.0]]
+    """
+
+    intra: Strength
+    inter: Strength
+    classes: int = eqx.field(static=True)
+    cosine: float = eqx.field(static=True)
+
+    @property
+    def weights(self) -> Float[np.ndarray, "2 1"]:
+        """Of B beside A."""
+        return np.array([[(self.classes - 1) * self.cosine], [-self.cosine]])
+
+    @property
+    def knots(self) -> Float[np.ndarray, " point"]:
+        """Where either strength bends."""
+        return np.concatenate([self.intra.knots, self.inter.knots])
+
+    def __call__(self, times: Float[np.ndarray, " time"]) -> Float[np.ndarray, "2 time"]:
+        """Both, at each time."""
+        return np.asarray((self.intra.integral(times) + self.weights * self.inter.integral(times)) / self.classes)
+
+
 def as_elasticity(value: Any, classes: int, features: int) -> Strength:
     """Turn a matrix E, a Sampled curve of matrices or a function of time that returns one into a strength.
 
