@@ -9,8 +9,8 @@
 [0.25, 0.25, 0.25]
 """
 
-from dynascope.sweep.running import status, sweep
+from dynascope.sweep.running import asked, status, sweep
 from dynascope.sweep.sweepable import Sweepable
 from dynascope.sweep.table import gather
 
-__all__ = ["Sweepable", "gather", "status", "sweep"]
+__all__ = ["Sweepable", "asked", "gather", "status", "sweep"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import xarray as xr
 
 from dynascope.sweep.folder import Failure
-from dynascope.sweep.source import source_digest
+from dynascope.sweep.source import home_module, source_digest
 from dynascope.sweep.sweepable import Configuration, Sweepable, as_dataset
 
 
@@ -37,7 +37,7 @@ def run_on_worker(
     sweepable: Sweepable, configurations: Sequence[Configuration], code: str
 ) -> list[xr.Dataset | Failure]:
     """Run a pack in another process, which must hold the same source."""
-    if sweepable.origin.__module__ != "__main__" and source_digest(sweepable.origin) != code:
+    if home_module(sweepable.origin) != "__main__" and source_digest(sweepable.origin) != code:
         raise RuntimeError(
             f"a worker has another version of {sweepable.name} than this program; install the same one on both"
         )

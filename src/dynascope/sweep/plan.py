@@ -171,9 +171,7 @@ def _seeds(seeds: Any, sweepable: Sweepable, given: set[str]) -> list[int] | Non
 def _require_all(configuration: Configuration, sweepable: Sweepable) -> None:
     for name, value in configuration.items():
         if value is REQUIRED:
-            raise ValueError(
-                f"{name} must have a value in the grid or in fixed: {sweepable.name} has no default for it"
-            )
+            raise ValueError(f"{name} must be given in the grid or in fixed: {sweepable.name} has no default for it")
 
 
 def make_packs(sweepable: Sweepable, tasks: Sequence[Task], pack_seconds: float) -> list[list[Task]]:

@@ -145,7 +145,7 @@ def _compute(
         for pack, results in _runs(sweepable, packs, where, plan.code):
             try:
                 failed = folder.take_in(pack, results, plan.code)
-            except (OSError, RuntimeError) as error:  # HDF5 reports a full disk as either
+            except OSError as error:
                 kept = sum(state == FINISHED for state in states.values())
                 raise OSError(
                     f"a result cannot be written to {str(folder.path)!r} ({error}); {kept} finished results are kept: "
@@ -174,6 +174,31 @@ def _runs(
         where.scheduler, workers=where.workers, timeout=where.timeout, trust_network=where.trust_network
     ) as client:
         yield from run_on_cluster(sweepable, packs, client, code=code)
+
+
+def asked(out: Any) -> dict[str, Any]:
+    """Say what a sweep was asked for, as arguments of `sweep`: grid, seeds, fixed and reference.
+
+    out: the folder of the sweep
+
+    >>> import tempfile
+    >>> def decay(time, rate=1.0):
+    ...     return {"left": 2.0 ** (-rate * time)}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = sweep(decay, {"time": [1.0, 2.0]}, folder, scheduler="here")
+    ...     found = asked(folder)
+    >>> found["grid"], found["seeds"], found["fixed"]
+    ({'time': [1.0, 2.0]}, None, {'rate': 1.0})
+    """
+    plan, reference = SweepFolder(out).read_plan()
+    axes = dict(plan.axes)
+    seeds = axes.pop("seed", None) if list(axes)[-1] == "seed" and len(axes) > 1 else None
+    grid: Any = axes
+    if "configuration" in axes:
+        left_out = {*plan.fixed, *(["seed"] if seeds else [])}
+        points = plan.tasks[:: len(seeds or [0])]
+        grid = [{name: v for name, v in task.configuration.items() if name not in left_out} for task in points]
+    return {"grid": grid, "seeds": seeds, "fixed": plan.fixed, "reference": reference}
 
 
 def status(out: Any) -> dict[str, Any]:

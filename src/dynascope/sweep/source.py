@@ -33,11 +33,22 @@ def source_digest(experiment: Any) -> str:
     >>> source_digest(double) == source_digest(double) != source_digest(treble)
     True
     """
-    home = _folder(sys.modules.get(getattr(experiment, "__module__", "") or ""))
+    home = _folder(sys.modules.get(home_module(experiment)))
     found: dict[str, str] = {}
     _collect(experiment, home, found)
     content = {"dynascope": __version__, "source": found}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def home_module(experiment: Any) -> str:
+    """Name of the module where a function, class or callable object is defined.
+
+    >>> home_module(functools.partial(home_module, int))
+    'dynascope.sweep.source'
+    """
+    while isinstance(experiment, functools.partial):
+        experiment = experiment.func
+    return getattr(experiment, "__module__", None) or ""
 
 
 def _folder(module: Any) -> str | None:

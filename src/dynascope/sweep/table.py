@@ -90,7 +90,7 @@ def _rows(records: list[xr.Dataset], places: list[int], total: int) -> xr.Datase
         name
         for name in first.coords
         if name not in first.indexes
-        and all(name in each.coords and each[name].identical(first[name]) for each in records)
+        and all(name in each.coords and _alone(each, name).identical(_alone(first, name)) for each in records)
     ]
     uneven = {
         dim
@@ -108,6 +108,11 @@ def _rows(records: list[xr.Dataset], places: list[int], total: int) -> xr.Datase
     )
     rows = rows.assign_coords(task=places).reindex(task=np.arange(total)).transpose("task", ...)
     return rows.assign_coords({name: first[name].variable for name in common})
+
+
+def _alone(record: xr.Dataset, name: Any) -> xr.DataArray:
+    array: xr.DataArray = record[name].reset_coords(drop=True)
+    return array
 
 
 def _numbered(record: xr.Dataset, uneven: set[Any]) -> xr.Dataset:
