@@ -12,11 +12,11 @@ import threading
 import time
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 from small_experiments import deadly, walk
 
-from dynascope import digest
 from dynascope.sweep import gather, status, sweep
 from dynascope.sweep.folder import RESULTS, SweepFolder
 
@@ -27,8 +27,12 @@ GRID = {"drift": np.linspace(0, 1, 50).tolist()}
 
 
 def digests(out):
-    folder = SweepFolder(out)
-    return {key: digest(folder.load(key)) for key in folder.keys(RESULTS)}
+    """Digests written with the results, by address."""
+    found = {}
+    for key in SweepFolder(out).keys(RESULTS):
+        with h5py.File(SweepFolder(out).record_path(key)) as file:
+            found[key] = file.attrs["dynascope_digest"]
+    return found
 
 
 def workers_of(process):
@@ -50,14 +54,15 @@ def test_workers_killed_at_random_moments_leave_the_same_digests(tmp_path, calm)
 
     def kill_some():
         moments = random.Random(3)
-        while not over.is_set():
-            over.wait(moments.uniform(0.05, 0.5))
-            finished = len(list((tmp_path / "results").glob("*.nc"))) if (tmp_path / "results").is_dir() else 0
-            victims = workers_of(os.getpid())
-            if victims and 0 < finished < 200:
-                victim = moments.choice(victims)
+        after = 5
+        while not over.wait(moments.uniform(0.0, 0.02)):
+            finished = len(SweepFolder(tmp_path).keys(RESULTS))
+            if finished < after:
+                continue
+            for victim in moments.sample(workers_of(os.getpid()), 1):
                 victim.send_signal(signal.SIGKILL)
                 killed.append(finished)
+            after = finished + moments.randint(15, 60)
 
     killer = threading.Thread(target=kill_some)
     killer.start()
@@ -66,7 +71,7 @@ def test_workers_killed_at_random_moments_leave_the_same_digests(tmp_path, calm)
     finally:
         over.set()
         killer.join()
-    assert len(killed) >= 3, f"only {len(killed)} workers were killed"
+    assert len(killed) >= 4, f"only {len(killed)} workers were killed"
     assert len(calm) == 200
     assert digests(tmp_path) == calm
 
@@ -168,7 +173,7 @@ def test_a_scheduler_in_another_process_serves_the_same_command_by_its_address(t
 def test_a_task_that_kills_every_worker_is_given_up_and_the_others_finish(tmp_path, monkeypatch):
     with (
         distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50, memory_limit=0,
+            n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50, memory_limit=0,
             local_directory=str(tmp_path / "scratch"), scheduler_kwargs={"allowed_failures": 1},
         ) as cluster,
         pytest.warns(RuntimeWarning, match="1 of 4 tasks failed"),

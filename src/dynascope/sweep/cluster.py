@@ -3,7 +3,6 @@
 import ipaddress
 import json
 import logging
-import multiprocessing
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from dynascope.sweep.plan import Task
 from dynascope.sweep.sweepable import Sweepable
 
 try:
+    import dask
     import distributed
 except ImportError as error:
     raise ValueError(
@@ -56,7 +56,7 @@ def run_on_cluster(
     while running:
         future = next(done)
         pack = running.pop(future)
-        yield pack, _outcomes(future, pack)
+        yield pack, _outcomes(future, pack, sweepable.name)
         future.release()
         submit()
 
@@ -65,7 +65,7 @@ def _key(pack: Sequence[Task]) -> str:
     return f"pack-{pack[0].key}-{time.time():.6f}"
 
 
-def _outcomes(future: Any, pack: Sequence[Task]) -> list[xr.Dataset | Failure]:
+def _outcomes(future: Any, pack: Sequence[Task], name: str) -> list[xr.Dataset | Failure]:
     try:
         return list(future.result())
     except distributed.KilledWorker as error:
@@ -73,6 +73,11 @@ def _outcomes(future: Any, pack: Sequence[Task]) -> list[xr.Dataset | Failure]:
         return [Failure(f"{words}: too little memory, or killed from outside", str(error))] * len(pack)
     except (distributed.CancelledError, OSError) as error:
         raise ConnectionError(f"the scheduler went away ({error}); finished results are kept") from error
+    except Exception as error:  # what the experiment itself raises comes back as a failure
+        raise ValueError(
+            f"the workers cannot run {name}; they need the same packages and modules as this program "
+            f"({type(error).__name__}: {error})"
+        ) from error
 
 
 @contextmanager
@@ -99,21 +104,21 @@ def connected(scheduler: Any, *, workers: int | None, timeout: float, trust_netw
 @contextmanager
 def _local_cluster(workers: int | None) -> Iterator[Any]:
     """Start one process with one thread for each core, on the loopback interface, without a dashboard."""
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
-        raise RuntimeError(
-            'sweep was called while a worker imports this script: put the call below `if __name__ == "__main__":`'
-        )
     with (
         tempfile.TemporaryDirectory(prefix="dynascope-sweep-", ignore_cleanup_errors=True) as scratch,
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"}),  # a slow machine takes its time to restart
         distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             host="127.0.0.1",
-            dashboard_address=None,
             silence_logs=logging.CRITICAL,
             memory_limit=0,  # nothing is spilled: Dask would write pickles to disk
             local_directory=scratch,
-            scheduler_kwargs={"allowed_failures": ALLOWED_DEATHS},
+            scheduler_kwargs={
+                "allowed_failures": ALLOWED_DEATHS,
+                "dashboard": False,
+                "dashboard_address": "127.0.0.1:0",  # Dask listens there all the same, else to the whole network
+            },
         ) as cluster,
     ):
         yield cluster

@@ -1,7 +1,9 @@
 """The sweep itself: what is missing is computed and kept."""
 
+import multiprocessing
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -64,6 +66,10 @@ def sweep(
     >>> table["left"].sel(time=2.0, rate=1.0).item()
     0.25
     """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise RuntimeError(
+            'sweep was called while a worker imports this script: put the call below `if __name__ == "__main__":`'
+        )
     sweepable = as_sweepable(experiment)
     plan = make_plan(sweepable, grid, seeds=seeds, fixed=fixed)
     size = scalar("pack_seconds", pack_seconds, above=0.0)
@@ -140,9 +146,10 @@ def _compute(
     if not packs:
         return
     total = sum(map(len, packs))
-    with progress_bar(f"sweep {plan.name}", total, progress) as report:
+    runs = closing(_runs(sweepable, packs, where, plan.code))  # workers go at once where writing fails
+    with progress_bar(f"sweep {plan.name}", total, progress) as report, runs as arriving:
         done = 0
-        for pack, results in _runs(sweepable, packs, where, plan.code):
+        for pack, results in arriving:
             try:
                 failed = folder.take_in(pack, results, plan.code)
             except OSError as error:
@@ -163,7 +170,7 @@ def _counts(states: dict[str, str]) -> str:
 
 def _runs(
     sweepable: Sweepable, packs: Sequence[Sequence[Task]], where: _Where, code: str
-) -> Iterator[tuple[Sequence[Task], list[xr.Dataset | Failure]]]:
+) -> Generator[tuple[Sequence[Task], list[xr.Dataset | Failure]], None, None]:
     if where.scheduler == HERE:
         for pack in packs:
             yield pack, run_pack(sweepable, [task.configuration for task in pack])

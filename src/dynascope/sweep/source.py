@@ -35,7 +35,7 @@ def source_digest(experiment: Any) -> str:
     """
     home = _folder(sys.modules.get(home_module(experiment)))
     found: dict[str, str] = {}
-    _collect(experiment, home, found)
+    _collect(experiment, home, found, type(experiment).__name__)
     content = {"dynascope": __version__, "source": found}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -56,11 +56,11 @@ def _folder(module: Any) -> str | None:
     return None if file is None else str(Path(file).resolve().parent)
 
 
-def _collect(value: Any, home: str | None, found: dict[str, str], label: str = "") -> None:
-    """Add the text of a value, and of what it uses, under names that say where it is defined."""
+def _collect(value: Any, home: str | None, found: dict[str, str], label: str) -> None:
+    """Add the text of a value, and of what it uses, under names that say where it is defined or used."""
     value = inspect.unwrap(value) if isinstance(value, FunctionType) else value
     if isinstance(value, MethodType):
-        _collect(value.__func__, home, found)
+        _collect(value.__func__, home, found, label)
         _collect(value.__self__, home, found, f"{label} self")
     elif isinstance(value, functools.partial):
         for part, name in ((value.func, "of"), (value.args, "args"), (value.keywords, "keywords")):
@@ -74,10 +74,13 @@ def _collect(value: Any, home: str | None, found: dict[str, str], label: str = "
             _collect(used, home, found, f"{name} {used_as}")
     elif (plain := _plain_text(value)) is not None:
         found[label] = plain
-    elif not isinstance(value, ModuleType) and not callable(getattr(type(value), "__array__", None)):
-        _collect(type(value), home, found)
+    elif callable(inner := getattr(value, "__wrapped__", None)):  # compiled functions of JAX
+        _collect(inner, home, found, label)
+    elif _folder(sys.modules.get(type(value).__module__)) == home is not None and label not in found:
+        found[label] = f"an object of {type(value).__qualname__}"
+        _collect(type(value), home, found, label)
         for name, part in sorted(getattr(value, "__dict__", {}).items()):
-            _collect(part, home, found, f"{label} {name}")
+            _collect(part, home, found, f"{type(value).__qualname__} {name}")
 
 
 def _text(value: Any) -> str:
