@@ -98,7 +98,7 @@ def test_an_interrupted_command_says_that_it_can_go_on(run, tmp_path):
     ("arguments", "message"),
     [
         (["nothing", "--grid", "x=1"], "experiment must be one of spring-block"),
-        (["nothing:at_all", "--grid", "x=1"], "experiment must be importable from here as module:function"),
+        (["nothing:at_all", "--grid", "x=1"], "experiment must be module:function that can be imported"),
         (["experiments_for_cli:other", "--grid", "x=1"], "has no attribute 'other'"),
         (["experiments_for_cli:half", "--grid", "z=1"], "grid must name parameters of half: x, seed, name; got 'z'"),
         (["experiments_for_cli:half", "--grid", "x"], "grid and set must be written as name=values, got 'x'"),

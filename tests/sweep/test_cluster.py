@@ -1,5 +1,6 @@
 """Sweeps on Dask: workers that are killed, programs that are stopped, schedulers that run elsewhere or not at all."""
 
+import importlib
 import json
 import os
 import random
@@ -20,6 +21,7 @@ from small_experiments import deadly, walk
 from dynascope.sweep import gather, status, sweep
 from dynascope.sweep.folder import RESULTS, SweepFolder
 
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 psutil = pytest.importorskip("psutil")
 HERE = Path(__file__).parent
@@ -227,3 +229,21 @@ def test_a_script_without_a_guard_is_told_so(tmp_path):
     )
     assert done.returncode == 1
     assert 'put the call below `if __name__ == "__main__":`' in done.stderr
+
+
+def test_a_worker_that_has_another_source_or_none_stops_the_sweep(tmp_path, elsewhere, monkeypatch):
+    """The worker elsewhere knows small_experiments, but not this module of the test's own."""
+    file, certificates = elsewhere
+    settings = {}
+    if certificates:
+        files = {"ca-file": "ca.pem", "client.cert": "dask.pem", "client.key": "dask.key"}
+        settings = {f"distributed.comm.tls.{name}": str(certificates / each) for name, each in files.items()}
+    (tmp_path / "only_here.py").write_text("def half(x):\n    return {'y': x / 2}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    only_here = importlib.import_module("only_here")
+    with dask.config.set(settings):
+        with pytest.raises(ValueError, match=r"the workers cannot run half.*No module named 'only_here'"):
+            sweep(only_here.half, {"x": [1.0]}, tmp_path / "a", scheduler=str(file))
+        monkeypatch.setattr("dynascope.sweep.plan.source_digest", lambda origin: "another source")
+        with pytest.raises(ValueError, match="a worker has another version of walk"):
+            sweep(walk, {"drift": [0.0]}, tmp_path / "b", scheduler=str(file))

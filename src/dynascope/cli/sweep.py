@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 from dynascope.cli.output import Json, describe, escape
 from dynascope.cli.simulate import FAMILIES, parse_numbers
 from dynascope.experiments.registry import EXPERIMENTS, find
-from dynascope.records import check_writable, save, to_json
+from dynascope.records import save, to_json
 from dynascope.sweep import asked, gather, status, sweep
 from dynascope.sweep.sweepable import Sweepable, as_sweepable
 
@@ -141,7 +141,6 @@ def gather_results(
     as_json: Json = False,
 ) -> None:
     """Write what is finished as one record over the grid."""
-    check_writable(out or folder / "table.nc")
     _write(gather(folder), out or folder / "table.nc", as_json=as_json)
 
 

@@ -14,9 +14,10 @@ from urllib.parse import urlsplit
 import xarray as xr
 
 from dynascope.sweep.folder import Failure
-from dynascope.sweep.packs import run_on_worker
+from dynascope.sweep.packs import run_pack
 from dynascope.sweep.plan import Task
-from dynascope.sweep.sweepable import Sweepable
+from dynascope.sweep.source import home_module, source_digest
+from dynascope.sweep.sweepable import Configuration, Sweepable
 
 try:
     import dask
@@ -39,6 +40,7 @@ def run_on_cluster(
     Only about two packs for each thread are with the scheduler at a time, so that results do not pile up on workers.
     A pack whose worker dies is run again elsewhere; one that takes worker after worker with it is given up.
     """
+    parcel = distributed.protocol.pickle.dumps((sweepable, code))  # which the scheduler need not be able to open
     waiting = list(reversed(packs))
     running: dict[Any, Sequence[Task]] = {}
     done = distributed.as_completed(loop=client.loop)
@@ -48,7 +50,7 @@ def run_on_cluster(
         while waiting and len(running) < room:
             pack = waiting.pop()
             configurations = [task.configuration for task in pack]
-            future = client.submit(run_on_worker, sweepable, configurations, code, pure=False, key=_key(pack))
+            future = client.submit(_run_parcel, parcel, configurations, key=_key(pack))
             running[future] = pack
             done.add(future)
 
@@ -59,6 +61,14 @@ def run_on_cluster(
         yield pack, _outcomes(future, pack, sweepable.name)
         future.release()
         submit()
+
+
+def _run_parcel(parcel: bytes, configurations: list[Configuration]) -> list[xr.Dataset | Failure]:
+    """Run a pack on a worker, which must hold the same source as the program that asked."""
+    sweepable, code = distributed.protocol.pickle.loads(parcel)
+    if home_module(sweepable.origin) != "__main__" and source_digest(sweepable.origin) != code:
+        raise RuntimeError(f"a worker has another version of {sweepable.name}")
+    return run_pack(sweepable, configurations)
 
 
 def _key(pack: Sequence[Task]) -> str:

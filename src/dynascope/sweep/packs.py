@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import xarray as xr
 
 from dynascope.sweep.folder import Failure
-from dynascope.sweep.source import home_module, source_digest
 from dynascope.sweep.sweepable import Configuration, Sweepable, as_dataset
 
 
@@ -31,14 +30,3 @@ def run_pack(sweepable: Sweepable, configurations: Sequence[Configuration]) -> l
             return [Failure(f"{type(error).__name__}: {error}", traceback.format_exc())]
     half = len(configurations) // 2
     return run_pack(sweepable, configurations[:half]) + run_pack(sweepable, configurations[half:])
-
-
-def run_on_worker(
-    sweepable: Sweepable, configurations: Sequence[Configuration], code: str
-) -> list[xr.Dataset | Failure]:
-    """Run a pack in another process, which must hold the same source."""
-    if home_module(sweepable.origin) != "__main__" and source_digest(sweepable.origin) != code:
-        raise RuntimeError(
-            f"a worker has another version of {sweepable.name} than this program; install the same one on both"
-        )
-    return run_pack(sweepable, configurations)
