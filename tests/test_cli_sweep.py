@@ -81,7 +81,7 @@ def test_families_and_experiments_of_the_registry(run):
 def test_an_interrupted_command_says_that_it_can_go_on(run, tmp_path):
     command = [
         sys.executable, "-m", "dynascope", "sweep", "experiments_for_cli:slow", "--grid", "x=1:400:400",
-        "--scheduler", "here", "--out", "out",
+        "--workers", "1", "--out", "out",
     ]  # fmt: skip
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
