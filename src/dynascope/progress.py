@@ -30,6 +30,7 @@ def progress_bar(label: str, total: float, show: bool | None = None) -> Iterator
         TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
+        speed_estimate_period=600.0,  # seconds; tasks of a sweep take up to a minute each
     )
     task = bar.add_task(label, total=total)
     begun = time.monotonic()

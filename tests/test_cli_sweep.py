@@ -1,0 +1,121 @@
+"""The commands `dynascope sweep`: what they print, where they write, how they refuse."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from dynascope import cli, load
+
+MODULE = """
+def half(x, seed=0, name="a"):
+    if x == 4:
+        raise ValueError("four")
+    return {"y": x / 2 + seed}
+
+
+def slow(x, seed=0):
+    import time
+    time.sleep(0.05)
+    return {"y": x}
+"""
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path, capsys):
+    (tmp_path / "experiments_for_cli.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["dynascope", "sweep", *arguments])
+        with pytest.raises(SystemExit) as done:
+            cli.main()
+        captured = capsys.readouterr()
+        return done.value.code or 0, captured.out, captured.err
+
+    yield call
+    sys.modules.pop("experiments_for_cli", None)
+
+
+def test_run_status_retry_gather(run, tmp_path):
+    own = ["experiments_for_cli:half", "--grid", "x=2:6:3", "--grid", "name=a,b", "--seeds", "2", "--scheduler", "here"]
+    status, out, err = run(*own)
+    assert status == 1, err
+    assert "8 of 12 tasks finished" in out
+    assert "4 tasks failed: `dynascope sweep status sweeps/experiments_for_cli-half` says why" in err
+    folder = "sweeps/experiments_for_cli-half"
+    table = load(f"{folder}/table.nc")
+    assert table["y"].sel(x=6, name="b", seed=1).item() == 4.0
+    status, out, _ = run("status", folder)
+    assert status == 0
+    assert "half: 8 finished, 4 failed, 0 missing of 12; not running" in out
+    assert "ValueError: four" in out
+    _, out, _ = run("status", folder, "--json")
+    assert 'raise ValueError("four")' in json.loads(out)["failures"][0]["traceback"]
+    source = tmp_path / "experiments_for_cli.py"
+    source.write_text(source.read_text().replace("x == 4", "x == 5"))
+    sys.modules.pop("experiments_for_cli")
+    status, out, err = run("retry", folder, "--scheduler", "here")
+    assert status == 0, err
+    assert "12 of 12 tasks finished" in out
+    status, out, _ = run("gather", folder, "--out", "all.nc", "--json")
+    assert status == 0
+    assert json.loads(out)["variables"]["y"]["dimensions"] == {"x": 3, "name": 2, "seed": 2}
+    assert load("all.nc")["y"].sel(x=4, name="a", seed=0).item() == 2.0
+
+
+def test_families_and_experiments_of_the_registry(run):
+    quick = ["--set", "trials=2", "--scheduler", "here", "--json"]
+    status, out, err = run("run", "mode", "--grid", "label-noise=0,0.3", "--set", "duration=1", *quick)
+    assert status == 0, err
+    assert json.loads(out)["variables"]["amplitude"]["dimensions"]["label_noise"] == 2
+    status, out, err = run("spring_block/trajectories", "--grid", "seed=1,2", "--scale", "smoke", "--scheduler", "here")
+    assert status == 0, err
+    assert "2 of 2 tasks finished\nrecord: sweeps/spring_block-trajectories/table.nc" in out
+
+
+def test_an_interrupted_command_says_that_it_can_go_on(run, tmp_path):
+    command = [
+        sys.executable, "-m", "dynascope", "sweep", "experiments_for_cli:slow", "--grid", "x=1:400:400",
+        "--workers", "1", "--out", "out",
+    ]  # fmt: skip
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("out/results/*.nc")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130, err
+    assert err.startswith("stopped: ")
+    assert err.endswith("of 400 finished; the same command goes on\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing", "--grid", "x=1"], "experiment must be one of spring-block"),
+        (["nothing:at_all", "--grid", "x=1"], "experiment must be module:function that can be imported"),
+        (["experiments_for_cli:other", "--grid", "x=1"], "has no attribute 'other'"),
+        (["experiments_for_cli:half", "--grid", "z=1"], "grid must name parameters of half: x, seed, name; got 'z'"),
+        (["experiments_for_cli:half", "--grid", "x"], "grid and set must be written as name=values, got 'x'"),
+        (["experiments_for_cli:half", "--grid", "x=1:2"], "x must be a number, a list a,b,c or a range"),
+        (["experiments_for_cli:half", "--grid", "x=1", "--seeds", "few"], "seeds must be a whole number"),
+        (["experiments_for_cli:half", "--grid", "x=1", "--set", "y=2"], "fixed must name parameters of half"),
+        (["experiments_for_cli:half"], "Missing option"),
+        (["experiments_for_cli:half", "--grid", "x=1", "--out", "/proc/no"], "cannot be written"),
+        (["experiments_for_cli:half", "--grid", "x=1", "--scheduler", "10.0.0.1:8786"], "must be reached by tls://"),
+        (["spring_block/phase_diagram", "--grid", "trials=1", "--scale", "huge"], "scale must be one of"),
+        (["status", "nowhere"], "out must be the folder of a sweep"),
+        (["retry", "nowhere"], "out must be the folder of a sweep"),
+        (["gather", "nowhere"], "out must be the folder of a sweep"),
+    ],
+)
+def test_bad_use_is_one_sentence_and_exit_status_2(run, arguments, message):
+    status, _, err = run(*arguments)
+    assert status == 2
+    assert message in " ".join(err.split())
+    assert "Traceback" not in err
