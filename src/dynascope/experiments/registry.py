@@ -55,6 +55,8 @@ EXPERIMENTS = {
     "elastic/network_course": "elastic.network_course:GEOMNIST",
     "elastic/network_course_cifar": "elastic.network_course:CIFAR",
     "elastic/network_corruption": "elastic.network_corruption:EXPERIMENT",
+    "elastic/network_samples": "elastic.network_cases:SAMPLE_SIZES",
+    "elastic/network_classes": "elastic.network_cases:CLASS_NUMBERS",
     "deep_linear/mode_coefficients": "deep_linear.mode_coefficients:EXPERIMENT",
     "deep_linear/mode_peak": "deep_linear.mode_peak:EXPERIMENT",
     "deep_linear/mode_density": "deep_linear.mode_density:EXPERIMENT",

@@ -10,7 +10,7 @@ import xarray as xr
 from jaxtyping import Float
 
 from dynascope.experiments.claims import Claim, three_errors
-from dynascope.experiments.elastic.network_training import Training, pictures, read_strengths, train
+from dynascope.experiments.elastic.network_training import Training, growth_of_each, pictures, read_strengths, train
 from dynascope.experiments.registry import Experiment
 from dynascope.models.elastic.compare import learning_stages
 from dynascope.models.elastic.derivative import local_derivative
@@ -37,7 +37,7 @@ def run(config: Config) -> xr.Dataset:
     trained = train(config, data, keep_outputs=True, keep_drawn=config.drawn)
     record = trained[["class_mean", "loss", "accuracy"]].drop_attrs()
     steps, means = record["step"].values, record["class_mean"].values.astype(float)
-    parts = [record, read_strengths(steps, means), _growth(steps, means), _stages(steps, means)]
+    parts = [record, read_strengths(steps, means), growth_of_each(steps, means), _stages(steps, means)]
     parts.append(_projection(trained["output"].values, data[3], config.pair))
     merged = xr.merge(parts)
     if config.drawn:
@@ -46,17 +46,6 @@ def run(config: Config) -> xr.Dataset:
         merged, "Ensemble", asdict(config), options={}, seed=config.seed, precision="float32",
         wall_time=time.perf_counter() - begun, device=attribute(trained, "device"),
     )  # fmt: skip
-
-
-def _growth(steps: np.ndarray, means: Float[np.ndarray, "copy step class logit"]) -> xr.Dataset:
-    """A − B of each copy by itself: what differs between classes grows as exp((A − B)/K) in (7), from any start."""
-    apart = np.linalg.norm(means - means.mean(axis=2, keepdims=True), axis=(2, 3))
-    growth = means.shape[2] * np.log(apart / apart[:, :1])
-    window = max(5, len(steps) // 10 | 1)
-    rate = local_derivative(steps.astype(float), growth, window)
-    length = np.linalg.norm(means, axis=-1).mean(axis=-1)
-    curves = {"growth": growth, "growth_rate": rate, "length": length, "adjusted_rate": rate * length}
-    return xr.Dataset({name: (("copy", "step"), values) for name, values in curves.items()})
 
 
 def _stages(steps: np.ndarray, means: np.ndarray) -> xr.Dataset:
@@ -266,8 +255,8 @@ def _check_rates(claim: dict[str, Claim], record: xr.Dataset) -> dict[str, Claim
         peak = int(np.argmax(drawn))
         found["drawn"] = claim["drawn"].exceeds(
             [drawn[peak] - drawn[0], drawn[peak] - drawn[-1]], 0.0, 0.25 * np.abs(drawn[peak]),
-            note=f"printed I-model, window {_FIG_3}, peak at step {int(steps[peak])} less start, less end; a quarter of "
-            "the peak counts as level",
+            note=f"printed I-model, window {_FIG_3}, peak at step {int(steps[peak])} less start, less end; a quarter of"
+            " the peak counts as level",
         )  # fmt: skip
         found["window"] = claim["window"].exceeds(
             [0.5 - trend[0], trend[-1] - 0.5], 0.0, 0.0,

@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from jaxtyping import Float
 
 from dynascope.data import geomnist, images
+from dynascope.models.elastic.derivative import local_derivative
 from dynascope.models.elastic.estimate import estimate_strengths
 from dynascope.models.elastic.geometry import margin_amplitudes
 
@@ -124,3 +126,14 @@ def read_strengths(steps: Any, means: Any, readings: Any = tuple(READINGS), **op
         )
         found.append(each.assign(reason=each.attrs["reason"]).drop_attrs().rename(time="step"))
     return xr.concat(found, xr.Variable("reading", list(readings)))
+
+
+def growth_of_each(steps: Any, means: Float[np.ndarray, "copy step class logit"]) -> xr.Dataset:
+    """A − B of each copy by itself: what differs between classes grows as exp((A − B)/K) in (7), from any start."""
+    apart = np.linalg.norm(means - means.mean(axis=2, keepdims=True), axis=(2, 3))
+    growth = means.shape[2] * np.log(apart / apart[:, :1])
+    window = max(5, len(steps) // 10 | 1)
+    rate = local_derivative(np.asarray(steps, float), growth, window)
+    length = np.linalg.norm(means, axis=-1).mean(axis=-1)
+    curves = {"growth": growth, "growth_rate": rate, "length": length, "adjusted_rate": rate * length}
+    return xr.Dataset({name: (("copy", "step"), values) for name, values in curves.items()})
