@@ -17,7 +17,7 @@ from dynascope.experiments.registry import find, names, output_folder
 from dynascope.monitor.verdicts import verdicts
 from dynascope.plots import save_figure
 from dynascope.plots.watch import plot_watched
-from dynascope.records import check_writable, digest, save, to_json, write_text
+from dynascope.records import attribute, check_writable, digest, save, to_json, write_text
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def reproduce(name: str, scale: str = "laptop", root: str | Path = "results") ->
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     sorted(reproduce("spring_block/left_friction", "smoke", folder).files)
-    ['claims', 'picture', 'record', 'report', 'vector_picture']
+    ['claims', 'picture', 'record', 'report', 'table', 'vector_picture']
     """
     experiment = find(name)
     folder = output_folder(Path(root), name, scale)
@@ -47,6 +47,7 @@ def reproduce(name: str, scale: str = "laptop", root: str | Path = "results") ->
     record, claims = experiment.evaluate(scale)
     files = {"record": save(record, folder / "record.nc")}
     files["claims"] = write_text(folder / "claims.json", claims_json(claims))
+    files["table"] = write_text(folder / "claims.md", claims_markdown(f"{experiment.title} ({name})", record, claims))
     figure = experiment.plot(record)
     files["picture"] = save_figure(figure, folder / "figure.png")
     files["vector_picture"] = save_figure(figure, folder / "figure.svg")
@@ -87,6 +88,27 @@ def claims_json(claims: Sequence[Claim]) -> str:
     '[\n  {\n   '
     """
     return to_json([claim.to_json() for claim in claims])
+
+
+def claims_markdown(title: str, record: xr.Dataset, claims: Sequence[Claim]) -> str:
+    r"""Claims as a Markdown table below a line that says what made the record, for pages that people read.
+
+    >>> text = claims_markdown("A run", xr.Dataset(), [Claim("a", "paper (1)", "|x| is 1").equals(1.0, 1.0, 0.1)])
+    >>> print(text.splitlines()[-1])
+    | reproduced | a | paper (1) | \|x\| is 1 | 1 = 1 ± 0.1 |  |
+    """
+    known = {
+        name: attribute(record, name) for name in ("device", "wall_time", "commit", "date") if name in record.attrs
+    }
+    told = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in known.items())
+    head = ("verdict", "claim", "source", "statement", "measured against expected", "note")
+    rows = [
+        (claim.verdict, claim.id, claim.source, claim.statement, summary(claim), claim.note.replace("\n", " "))
+        for claim in claims
+    ]
+    lines = [" | ".join(cell.replace("|", r"\|") for cell in row) for row in (head, *rows)]
+    table = [f"| {lines[0]} |", "|" + " --- |" * len(head), *(f"| {line} |" for line in lines[1:])]
+    return "\n".join([f"# {title}", "", f"![{title}](figure.png)", "", told, "", *table]) + "\n"
 
 
 def summary(claim: Claim) -> str:

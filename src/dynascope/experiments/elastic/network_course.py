@@ -1,4 +1,4 @@
-"""Figures 1, 3, D.1 and D.10 on real networks: how class means part, which strengths say so, in which stages."""
+"""Figures 1, 3, 5, D.1 and D.7 to D.10 on real networks: one training, what it does, its strengths and imitations."""
 
 import time
 from dataclasses import asdict, dataclass
@@ -10,6 +10,8 @@ import xarray as xr
 from jaxtyping import Float
 
 from dynascope.experiments.claims import Claim, three_errors
+from dynascope.experiments.elastic.network_imitation import check_imitation, draw_imitation, imitations
+from dynascope.experiments.elastic.network_imitation import statements as imitation_statements
 from dynascope.experiments.elastic.network_training import Training, growth_of_each, pictures, read_strengths, train
 from dynascope.experiments.registry import Experiment
 from dynascope.models.elastic.compare import learning_stages
@@ -37,7 +39,10 @@ def run(config: Config) -> xr.Dataset:
     trained = train(config, data, keep_outputs=True, keep_drawn=config.drawn)
     record = trained[["class_mean", "loss", "accuracy"]].drop_attrs()
     steps, means = record["step"].values, record["class_mean"].values.astype(float)
-    parts = [record, read_strengths(steps, means), growth_of_each(steps, means), _stages(steps, means)]
+    strengths = read_strengths(steps, means)
+    begin, printed = float(strengths["reference_time"][0]), strengths.sel(reading="L-model as printed")
+    parts = [record, strengths, growth_of_each(steps, means), _stages(steps, means)]
+    parts.append(imitations(trained, begin, printed, config.seed))
     parts.append(_projection(trained["output"].values, data[3], config.pair))
     merged = xr.merge(parts)
     if config.drawn:
@@ -138,6 +143,7 @@ def statements(data: str) -> dict[str, Claim]:
         "amplified": ("figd10-amplified", "Fig. D.10", "once the loss falls, class means grow at least tenfold"),
         "sigmoid": ("figd3-sigmoid", "D.3(iii)", "the length of class means grows fastest between start and end"),
     }
+    texts |= imitation_statements()
     if data == "geomnist":
         texts["drawn"] = ("fig3-drawn", "Fig. 3, D.1", "α of the drawn samples' logits rises, then decays")
         texts["window"] = ("figd1-window", "Fig. D.1", "a window of 11 hides the trend of the strengths, 301 shows it")
@@ -174,6 +180,7 @@ def check(data: str, record: xr.Dataset) -> tuple[Claim, ...]:
         **_check_strengths(claim, record),
         **_check_rates(claim, record),
         **_check_stages(claim, record),
+        **check_imitation(claim, record),
     }
     return tuple(judged[name] for name in claim)
 
@@ -301,7 +308,7 @@ def plot(record: xr.Dataset) -> Any:
     """Draw Fig. 1, the strengths of Fig. 3, their rates, and the two stages of Fig. D.10."""
     from dynascope.plots import PALETTE, new_figure  # noqa: PLC0415 (computing never imports plotting)
 
-    figure, axes = new_figure(columns=3, rows=2, width=4.0, height=3.2)
+    figure, axes = new_figure(columns=4, rows=2, width=4.0, height=3.2)
     step = record["step"].values
     for index, name in enumerate(record["sample_class"].values):
         axes[0, 0].plot(step, record["projected"][:, index], color=PALETTE[name], linewidth=0.5)
@@ -326,11 +333,12 @@ def plot(record: xr.Dataset) -> Any:
     axes[1, 1].set_ylabel("angle, loss")
     axes[1, 2].plot(step, record["length"].mean("copy"), color=PALETTE[2], label="mean length of class means")
     axes[1, 2].set_ylabel("length of class means")
+    draw_imitation(record, axes[0, 3], axes[1, 3])
     for ax in axes.ravel():
         ax.set_xlabel("training step")
     for ax in axes.ravel()[1:]:
         ax.legend(frameon=False, fontsize="x-small")
-    for ax in axes[1]:
+    for ax in axes[1, :3]:
         ax.set_xscale("symlog", linthresh=float(step[-1]) / 100)
         ax.set_xlim(0, float(step[-1]))
     return figure
@@ -342,7 +350,7 @@ _SMALL = {"network": "mlp", "size": 8, "probes": 20, "records": 60}
 def _experiment(data: str, title: str, scales: dict[str, Config]) -> Experiment:
     return Experiment(
         title=title,
-        source="elastic Fig. 1, 3, D.1, D.3, D.10",
+        source="elastic Fig. 1, 3, 5, D.1, D.7–D.10",
         kind="figure",
         claims=tuple(statements(data).values()),
         scales=scales,

@@ -39,7 +39,7 @@ class Training:
     network: str = "lenet"  # or mlp
     learning_rate: float = 0.005
     steps: int = 100_000
-    records: int = 400
+    records: int = 200
     trials: int = 100
     seed: int = 4
 
