@@ -1,7 +1,6 @@
 """From recorded networks to a stochastic model that imitates them, and how well it does."""
 
 import time
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -9,9 +8,8 @@ import xarray as xr
 from jaxtyping import Float
 
 from dynascope.imitation import judging
+from dynascope.imitation.clouds import collapse, noise_covariance, separability
 from dynascope.imitation.runs import class_means
-from dynascope.measure.collapse import etf_distance
-from dynascope.measure.hyperplanes import separable
 from dynascope.models.elastic.compare import learning_stages
 from dynascope.models.elastic.estimate import STRENGTHS, estimate_strengths
 from dynascope.models.elastic.following import MODELS, Drift, drifts, follow, power_law, solve
@@ -59,7 +57,7 @@ def imitate(
 
     The result holds, per `norm` ("H": along margin directions, (D.21); "plain") over time and class:
     relative_difference, strengths and start from one half of the networks against the mean of the other half;
-    noise_floor, one half against the other; fitted_difference, all against the imitation fitted to all;
+    noise_floor, one half against the other, and forecast_noise_floor, the same in the second half of training; fitted_difference, all against the imitation fitted to all;
     forecast_difference, the second half of training against a forecast with power-law strengths fitted to the second
     quarter; baseline_difference and forecast_baseline_difference (`baseline`: persistence, the isotropic model, and for
     forecasts a straight trend). Further intra, inter, gap with _low and _high (95 %, bootstrap over networks), their
@@ -178,8 +176,8 @@ def _imitated(task: _Task, name: str) -> xr.Dataset:
         "relative_difference": (_RATIO, _held_out(task, lambda: _fit(task, task.half(0), name)[2])),
         "imitated_mean": (("equation", *_PATH), task.padded(np.stack([path, cloud.mean(axis=0)]), 1)),
         "imitated_spread": (_PATH, task.padded(cloud.std(axis=0, ddof=1), 0)),
-        "imitated_separability": ("time", task.padded(_separability(cloud[: task.trials]), 0)),
-        "imitated_collapse": ("time", task.padded(_collapse(path), 0)),
+        "imitated_separability": ("time", task.padded(separability(cloud[: task.trials]), 0)),
+        "imitated_collapse": ("time", task.padded(collapse(path), 0)),
     }
     pairs = ("time", "class", "other_class")
     strengths = np.concatenate([elasticity, elasticity[-1:]])
@@ -207,29 +205,6 @@ def _simulated(
     kicks = kicks.reshape(*white.shape[:2], task.classes, task.features)
     start = np.broadcast_to(path[0], (size, *path.shape[1:]))
     return solve(task.late, start, elasticity, drift, kicks=kicks)
-
-
-def noise_covariance(
-    times: Float[np.ndarray, " time"], apart: Float[np.ndarray, "trial time class feature"]
-) -> Float[np.ndarray, "state state"]:
-    """Covariance per time of the noise that carries trials away from their mean, `apart`.
-
-    V(L) = covariance of what a trial moves apart within a time L = jitter + C·L: C is the slope of V between a quarter
-    and a half of the path. Jitter, by which single batches throw class means about, does not add up and drops out.
-
-    >>> apart = np.random.default_rng(0).standard_normal((200, 400, 2, 1)).cumsum(axis=1)
-    >>> apart += np.random.default_rng(1).standard_normal(apart.shape)  # jitter
-    >>> np.abs(noise_covariance(np.arange(400.0), apart)).round(0).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
-    flat = apart.reshape(*apart.shape[:2], -1)
-    freedom = max(len(flat) - 1, 1) / len(flat)
-    covariances, spans = [], []
-    for lag in (len(times) // 4, len(times) // 2):
-        moved = flat[:, lag:] - flat[:, :-lag]
-        covariances.append(np.einsum("nti,ntj->ij", moved, moved) / (moved.shape[0] * moved.shape[1] * freedom))
-        spans.append(np.mean(times[lag:] - times[:-lag]))
-    return np.asarray((covariances[1] - covariances[0]) / (spans[1] - spans[0]))
 
 
 def _curves(task: _Task, drift: Drift, elasticity: np.ndarray) -> dict[str, Any]:
@@ -333,14 +308,15 @@ def _of_networks(task: _Task) -> xr.Dataset:
             "network_mean": (_PATH, average, {"long_name": "mean logit"}),
             "network_spread": (_PATH, spread),
             "noise_floor": (_RATIO, _held_out(task, lambda: task.half(0))),
+            "forecast_noise_floor": (_RATIO, _halves_apart(task)),
             "baseline_difference": (("baseline", *_RATIO), np.stack(baselines)),
             "forecast_baseline_difference": (("baseline", *_RATIO), np.stack(forecasts)),
             "fitted_baseline_difference": (
                 ("baseline", *_RATIO),
                 np.stack([*(task.padded(each, 1) for each in fitted_baselines), unknown]),
             ),
-            "network_separability": ("time", _separability(task.paths)),
-            "network_collapse": ("time", _collapse(average)),
+            "network_separability": ("time", separability(task.paths)),
+            "network_collapse": ("time", collapse(average)),
             "reference_time": float(times[task.begin]),
             "forecast_time": float(times[task.last]),
             **{str(name): stages[name] for name in kept},
@@ -350,24 +326,14 @@ def _of_networks(task: _Task) -> xr.Dataset:
     )
 
 
+def _halves_apart(task: _Task) -> np.ndarray:
+    """The noise floor beside forecasts: half against half in the second half of training."""
+    if task.halves is None:
+        return np.full((2, len(task.times), task.classes), np.nan)
+    first, second = (np.tensordot(task.halves[:, each], task.paths[:, task.last :], axes=1) for each in (0, 1))
+    return task.padded(judging.differences(second, first).mean(axis=1), 1, task.last)
+
+
 def _coords(task: _Task) -> dict[str, Any]:
     labels = {name: np.arange(size) for name, size in (("class", task.classes), ("feature", task.features))}
     return labels | {"time": task.labels["time"], "norm": list(judging.NORMS), "equation": ["ode", "sde"]}
-
-
-def _separability(clouds: Float[np.ndarray, "trial time class feature"]) -> Float[np.ndarray, " time"]:
-    """Share of pairs of classes whose class means over trials are linearly separable; NaN for a single trial."""
-    if len(clouds) < 2:
-        return np.full(clouds.shape[1], np.nan)
-    pairs = list(combinations(range(clouds.shape[2]), 2))
-    verdicts = [[separable(clouds[:, at, k], clouds[:, at, m]) for k, m in pairs] for at in range(clouds.shape[1])]
-    return np.asarray(np.mean(verdicts, axis=1))
-
-
-def _collapse(path: Float[np.ndarray, "time class feature"]) -> Float[np.ndarray, " time"]:
-    """Distance of the directions of class means from a simplex; NaN where one has no direction."""
-    known = (np.linalg.norm(path, axis=-1) > 0).all(axis=-1) & np.isfinite(path).all(axis=(-1, -2))
-    result = np.full(len(path), np.nan)
-    if known.any():
-        result[known] = etf_distance(path[known])
-    return result
