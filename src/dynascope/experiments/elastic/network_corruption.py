@@ -34,7 +34,7 @@ SCALES = {
         shares=(0.0, RANDOM, 0.9), per_class=60, probes=20, size=8, network="mlp", learning_rate=0.03, steps=1200,
         records=40, trials=10,
     ),
-    "laptop": Config(shares=(0.0, 0.3, 0.5, RANDOM, 0.8), probes=40, steps=6000, records=40, trials=8),
+    "laptop": Config(shares=(0.0, 0.5, RANDOM, 0.8), probes=40, steps=8000, records=40, trials=8),
     "paper": Config(),
 }  # fmt: skip
 ABOVE = Claim("elastic-fig4b-learnt", "elastic Fig. 4(b)", "validation accuracy is above chance below 2/3 wrong labels")

@@ -199,7 +199,7 @@ def _check_training(claim: dict[str, Claim], record: xr.Dataset) -> dict[str, Cl
     loss, loss_error = _mean(record["loss"].isel(step=-1))
     accuracy, accuracy_error = _mean(record["accuracy"].isel(step=-1))
     wrong = record["misplaced"].sel(moment="end").mean("copy")
-    best = str(wrong["pair"][int(wrong.argmin())].item())
+    best = str(wrong["pair"].values[np.argmin(wrong.values)])
     misplaced, misplaced_error = _mean(record["misplaced"].sel(moment="end", pair=best))
     steps = f"{record.sizes['copy']} networks, {int(record['step'][-1])} steps"
     goal = (

@@ -51,7 +51,8 @@ def statements() -> dict[str, tuple[str, str, str]]:
     """Short name -> end of the id, place in the source, statement."""
     return {
         "terminal": ("figd9-terminal", "Fig. D.9", "in the terminal stage RD of the L-model, H-norm, is below 0.1"),
-        "better": ("figd9-better", "Fig. D.9", "the L-model has a smaller RD than the I-model throughout, H-norm"),
+        "better": ("figd9-better", "Fig. D.9", "the L-model has the smaller RD throughout, each model in its own norm"),
+        "fair": ("figd9-fair", "Fig. D.9", "the L-model has the smaller RD throughout, both models in the H-norm"),
         "better-plain": ("fig5-better", "Fig. 5", "over all logits the L-model beats the I-model and no change"),
         "improves": ("figd9-improves", "Fig. D.9", "RD of the L-model, H-norm, falls as training goes on"),
         "wrong": ("figd8-wrong", "D.2, Fig. D.8", "the L-model misses wrong classes: RD is larger over all logits"),
@@ -65,13 +66,16 @@ def statements() -> dict[str, tuple[str, str, str]]:
 def check_imitation(claim: dict[str, Claim], record: xr.Dataset) -> dict[str, Claim]:
     """Judge held-out differences beside their noise floor and baselines, and the published procedure."""
     along, plain = (_held_out(record, norm) for norm in ("H", "plain"))
-    known = record["relative_difference"].sel(norm="H").mean("class").dropna("step")
-    better = float((known.sel(geometry="logits") < known.sel(geometry="isotropic")).mean())
+    known = record["relative_difference"].mean("class").dropna("step")
+    ours = known.sel(geometry="logits", norm="H")
+    better = {norm: float((ours < known.sel(geometry="isotropic", norm=norm)).mean()) for norm in ("plain", "H")}
     third = known.sizes["step"] // 3
-    falls = [float(known.sel(geometry="logits").isel(step=part).mean()) for part in (slice(third), slice(-third, None))]
+    falls = [float(ours.isel(step=part).mean()) for part in (slice(third), slice(-third, None))]
+    share = "share of the records, networks not fitted to"
     judged = {
         "terminal": claim["terminal"].falls_below(along["logits"], _SMALL, 0.0, note=_listed(along)),
-        "better": claim["better"].exceeds(better, 0.95, 0.0, note="share of the records, networks not fitted to"),
+        "better": claim["better"].exceeds(better["plain"], 0.95, 0.0, note=f"{share}; the I-model's norm counts more"),
+        "fair": claim["fair"].exceeds(better["H"], 0.95, 0.0, note=share),
         "better-plain": claim["better-plain"].falls_below(
             plain["logits"], [plain["isotropic"], plain["persistence"]], 0.0, note=_listed(plain)
         ),
