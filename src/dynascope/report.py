@@ -14,6 +14,8 @@ from matplotlib.figure import Figure
 
 from dynascope.experiments.claims import Claim
 from dynascope.experiments.registry import find, names, output_folder
+from dynascope.imitation.summary import HEAD, sentences
+from dynascope.imitation.summary import table as imitation_table
 from dynascope.monitor.verdicts import verdicts
 from dynascope.plots import save_figure
 from dynascope.plots.watch import plot_watched
@@ -154,8 +156,11 @@ def html_report(
     settings: Mapping[str, Any] | None = None,
     source: str = "",
     findings: Sequence[str] = (),
+    table: Sequence[Sequence[str]] = (),
 ) -> str:
     """One self-contained page: picture, parameters, claims and provenance. It loads nothing from elsewhere.
+
+    findings: sentences above the picture. table: rows below it, the first one is its head.
 
     >>> from dynascope import SpringBlock
     >>> from dynascope.plots import plot_run
@@ -179,6 +184,7 @@ def html_report(
         f"<p>Source: {_text(source)}</p>" if source else "",
         "<h2>Findings</h2><ul>" + "".join(f"<li>{_text(each)}</li>" for each in findings) + "</ul>" if findings else "",
         f'<img alt="{_text(title)}" src="data:image/png;base64,{picture}">',
+        _table(table[0], [[_text(cell) for cell in row] for row in table[1:]]) if table else "",
         "<h2>Claims</h2>"
         + _table(("verdict", "claim", "source", "statement", "measured against expected", "note"), rows)
         if rows
@@ -202,6 +208,20 @@ def watch_report(record: xr.Dataset, title: str = "A training run") -> str:
     """
     sentences = [f"{each.subject}: {each.sentence}" for each in verdicts(record)]
     return html_report(title, record, figure=plot_watched(record), findings=sentences)
+
+
+def imitation_report(result: xr.Dataset, *, figure: Figure, title: str = "Networks and their imitation") -> str:
+    """One page about an imitation: what it shows, networks and model together, differences beside their baselines.
+
+    >>> from dynascope import LocallyElastic, imitate
+    >>> from dynascope.plots import plot_imitation
+    >>> run = LocallyElastic(noise=0.01).simulate(duration=20.0, samples=4, trials=6)
+    >>> result = imitate(run, resamples=20)
+    >>> "noise floor" in imitation_report(result, figure=plot_imitation(result))
+    True
+    """
+    rows = [HEAD, *imitation_table(result)]
+    return html_report(title, result, figure=figure, findings=sentences(result), table=rows)
 
 
 def _text(value: Any) -> str:

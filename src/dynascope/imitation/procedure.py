@@ -55,18 +55,21 @@ def imitate(
     splits: random splits of the networks into halves over which held-out differences are averaged.
     resamples: bootstrap samples behind the intervals. seed: of splits, bootstrap and SDE.
 
-    The result holds, per `norm` ("H": along margin directions, (D.21); "plain") over time and class:
-    relative_difference, strengths and start from one half of the networks against the mean of the other half;
-    noise_floor, one half against the other, and forecast_noise_floor, the same in the second half of training; fitted_difference, all against the imitation fitted to all;
-    forecast_difference, the second half of training against a forecast with power-law strengths fitted to the second
-    quarter; baseline_difference and forecast_baseline_difference (`baseline`: persistence, the isotropic model, and for
-    forecasts a straight trend). Further intra, inter, gap with _low and _high (95 %, bootstrap over networks), their
-    tail indices, elasticity; network_mean, imitated_mean (`equation`: ode, sde), forecast_mean; spreads; separability
-    (share of pairs of classes whose clouds of class means, one point per network or simulated trial, are linearly
-    separable) and collapse (distance of the means' directions from a simplex) of both (`source`); amplification_time
-    (`learning_stages`); separates with the sentence verdict (Theorem 3.1, from power-law tails: 1 yes, 0 no, −1 not
-    told); functions_fitted, functions_observed and saturated: a model with as many functions of time as are observed
-    fits whatever it is given. A single run has no other half: its relative_difference and noise_floor are NaN.
+    The result holds, over `norm` ("H": along margin directions, (D.21); "plain"), time and class:
+    relative_difference: strengths and start from one half of the networks, against the mean of the other half;
+    noise_floor: one half against the other; forecast_noise_floor: the same in the second half of training;
+    fitted_difference: all networks against the imitation that is fitted to all;
+    forecast_difference: the second half of training against power-law strengths fitted to the second quarter;
+    baseline_difference, fitted_baseline_difference, forecast_baseline_difference: the same for each `baseline`,
+    persistence, the isotropic model and, for forecasts, a straight trend.
+    Over time: intra, inter, gap with _low and _high (95 %, bootstrap over networks), and elasticity; network_mean,
+    imitated_mean (`equation`: ode, sde), forecast_mean, network_spread and imitated_spread; of networks and imitation
+    separability (share of pairs of classes whose clouds of class means, one point per network or simulated trial, are
+    linearly separable) and collapse (distance of the directions of class means from a simplex).
+    Numbers: tail_index_intra, …; amplification_time (`learning_stages`); separates and the sentence verdict: what
+    Theorem 3.1 says of the power-law tails (1 yes, 0 no, −1 not told); functions_fitted, functions_observed and
+    saturated: a model with as many functions of time as are observed fits whatever it is given.
+    A single run has no other half: what compares halves is NaN.
 
     Fails where class means jump between records; the softmax drift is that of clean labels. Source: elastic section 4,
     appendix D.

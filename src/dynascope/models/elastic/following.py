@@ -20,7 +20,7 @@ RIDGE = 0.1  # share of the mean eigenvalue that holds strengths where they were
 _OWN_WEIGHTS = (0.5, 0.6, 0.7, 0.8, 0.9)
 _SUBSTEPS = 2  # Runge–Kutta steps between two recorded times
 _FIRST = 20  # repetitions after which the first strengths no longer know that they began at 0
-_INDICES = np.linspace(-3.0, 4.0, 71)
+_INDICES = np.linspace(0.0, 4.0, 81)  # strengths that grew without end would explode when continued
 _FORECAST_RIDGE = 0.01
 
 
@@ -171,7 +171,7 @@ def power_law(
 ) -> tuple[Float[np.ndarray, " strength"], float]:
     """Scales and the common index r of strengths scale·(1 + t)^−r that explain a stretch of path best.
 
-    X̄(t) = const + Σ_q scale_q ∫ (1 + τ)^−r pattern_q f(X̄) dτ, least squares over −3 ≤ r ≤ 4 with a small ridge. Time
+    X̄(t) = const + Σ_q scale_q ∫ (1 + τ)^−r pattern_q f(X̄) dτ, least squares over 0 ≤ r ≤ 4 with a small ridge. Time
     counts from the start of training.
 
     >>> times = np.linspace(10.0, 50.0, 200)
