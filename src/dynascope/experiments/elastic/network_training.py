@@ -20,7 +20,7 @@ READINGS = {  # name -> geometry and method of the estimate
 }
 _TAILS = {"exact": "integrated", "published": "published"}
 _CLEAR = 5.0  # standard errors
-_LEFT = 6  # records that an estimate needs at least
+_LEFT = 10  # records that estimates and imitations need at least
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,11 @@ def train(given: Training, data: Any = None, *, labels: Any = None, copies: Any 
     data: (x, y, probe x, probe y) if not `pictures(given)`. labels: (copy, sample) if not the true ones.
     options: what else `Ensemble.fit` is to keep.
     """
+    x, y, probe, own = pictures(given) if data is None else data
     try:
         from dynascope.networks import MLP, Ensemble, LeNet  # noqa: PLC0415 (listing experiments needs no PyTorch)
     except ImportError as error:
         raise ValueError("this experiment trains networks: run `pip install 'dynascope[torch]'`") from error
-    x, y, probe, own = pictures(given) if data is None else data
     network = (
         LeNet(given.classes, x.shape[1])
         if given.network == "lenet"
