@@ -30,7 +30,8 @@ def run(config: Config) -> xr.Dataset:
     begun = time.perf_counter()
     found = []
     for case in config.cases:
-        trained = train(replace(config, **{config.varied: case}))
+        changed: dict[str, Any] = {config.varied: case}
+        trained = train(replace(config, **changed))
         steps, means = trained["step"].values, trained["class_mean"].values.astype(float)
         each = read_strengths(steps, means, (_PRINTED,)).squeeze("reading", drop=True)
         each = each.drop_vars("reason").merge(growth_of_each(steps, means))
@@ -121,7 +122,7 @@ def plot(what: str, record: xr.Dataset) -> Any:
     return figure
 
 
-_SMALL = {"network": "mlp", "size": 8, "probes": 20, "records": 40, "trials": 10}
+_SMALL: dict[str, Any] = {"network": "mlp", "size": 8, "probes": 20, "records": 40, "trials": 10}
 SAMPLE_SIZES = Experiment(
     title="Strengths of networks by number of samples",
     source="elastic Fig. D.3",

@@ -183,9 +183,11 @@ def plot(record: xr.Dataset) -> Any:
     axes[0, 1].axhline(1 / 3, color="black", linestyle=":")
     axes[0, 1].set_ylabel("validation accuracy at the end")
     for ax, reading in zip(axes[0, 2:], ("I-model as printed", "L-model as printed"), strict=True):
-        index, spread = _indices(record, reading)
+        indices, spread = _indices(record, reading)
         for row, symbol in enumerate("αβ"):
-            ax.errorbar(share, index[:, row], 2 * spread[:, row], fmt="o-", color=PALETTE[row], label=f"r of {symbol}")
+            ax.errorbar(
+                share, indices[:, row], 2 * spread[:, row], fmt="o-", color=PALETTE[row], label=f"r of {symbol}"
+            )
         ax.axhline(1.0, color="black", linestyle=":")
         ax.set_ylabel(f"tail index (D.19), {reading}")
         ax.set_ylim(0.4, 1.6)

@@ -355,7 +355,7 @@ def plot(record: xr.Dataset) -> Any:
     return figure
 
 
-_SMALL = {"network": "mlp", "size": 8, "probes": 20, "records": 60}
+_SMALL: dict[str, Any] = {"network": "mlp", "size": 8, "probes": 20, "records": 60}
 
 
 def _experiment(data: str, title: str, scales: dict[str, Config]) -> Experiment:
