@@ -240,9 +240,7 @@ def _check_strengths(claim: dict[str, Claim], record: xr.Dataset) -> dict[str, C
         "similar": claim["similar"].equals(
             gap[1] / gap[0], 1.0, _SEEN, note=f"growth of A − B from step {begin:.0f} on, I-model over L-model"
         ),
-        "wild": claim["wild"].exceeds(
-            rough[0] / rough[1], 1.0, 0.0, note="ups and downs of A until the loss falls, L-model over I-model"
-        ),
+        "wild": claim["wild"].exceeds(rough[0], rough[1], 0.0, note="ups and downs of A until the loss falls"),
     }
 
 

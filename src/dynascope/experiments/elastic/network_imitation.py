@@ -55,7 +55,7 @@ def statements() -> dict[str, tuple[str, str, str]]:
         "fair": ("figd9-fair", "Fig. D.9", "the L-model has the smaller RD throughout, both models in the H-norm"),
         "better-plain": ("fig5-better", "Fig. 5", "over all logits the L-model beats the I-model and no change"),
         "improves": ("figd9-improves", "Fig. D.9", "RD of the L-model, H-norm, falls as training goes on"),
-        "wrong": ("figd8-wrong", "D.2, Fig. D.8", "the L-model misses wrong classes: RD is larger over all logits"),
+        "wrong": ("figd8-wrong", "D.2, Fig. D.8", "the L-model misses wrong classes: RD over all logits exceeds noise"),
         "class": ("fig5-class", "Fig. 5, D.8", "the L-model, simulated as in the source, finds every class"),
         "isotropic": ("figd7-class", "Fig. 5, D.7", "the I-model, simulated as in the source, misses classes"),
         "ratios": ("figd8-ratios", "D.2", "both, simulated as in the source, keep the ratios of the logits"),
@@ -80,7 +80,7 @@ def check_imitation(claim: dict[str, Claim], record: xr.Dataset) -> dict[str, Cl
             plain["logits"], [plain["isotropic"], plain["persistence"]], 0.0, note=_listed(plain)
         ),
         "improves": claim["improves"].falls_below(falls[1], falls[0], 0.0, note="mean over last and first third"),
-        "wrong": claim["wrong"].exceeds(plain["logits"], 2 * along["logits"], 0.0, note="plain norm; twice the H-norm"),
+        "wrong": claim["wrong"].exceeds(plain["logits"], 2 * plain["noise floor"], 0.0, note="twice the noise floor"),
     }
     return judged | _check_printed(claim, record)
 
