@@ -12,7 +12,7 @@ from dynascope.models.elastic.strengths import Sampled
 
 GEOMETRIES = ("logits", "isotropic", "mixture", "softmax")
 _KEPT = ("relative_difference", "fitted_difference", "forecast_difference", "imitated_mean")
-_SHARED = ("noise_floor", "baseline_difference", "forecast_baseline_difference")
+_SHARED = ("noise_floor", "baseline_difference", "forecast_baseline_difference", "forecast_time")
 _TERMINAL = 4  # the last quarter of the records is the terminal stage
 _SMALL = 0.1  # upper end of "of the order 1e-2 to 1e-1"
 _STARTS = 500
@@ -73,11 +73,11 @@ def check_imitation(claim: dict[str, Claim], record: xr.Dataset) -> dict[str, Cl
     falls = [float(ours.isel(step=part).mean()) for part in (slice(third), slice(-third, None))]
     share = "share of the records, networks not fitted to"
     judged = {
-        "terminal": claim["terminal"].falls_below(along["logits"], _SMALL, 0.0, note=_listed(along)),
+        "terminal": claim["terminal"].falls_below(along["logits"], _SMALL, 0.0, note=_listed(record, along)),
         "better": claim["better"].exceeds(better["plain"], 0.95, 0.0, note=f"{share}; the I-model's norm counts more"),
         "fair": claim["fair"].exceeds(better["H"], 0.95, 0.0, note=share),
         "better-plain": claim["better-plain"].falls_below(
-            plain["logits"], [plain["isotropic"], plain["persistence"]], 0.0, note=_listed(plain)
+            plain["logits"], [plain["isotropic"], plain["persistence"]], 0.0, note=_listed(record, plain)
         ),
         "improves": claim["improves"].falls_below(falls[1], falls[0], 0.0, note="mean over last and first third"),
         "wrong": claim["wrong"].exceeds(plain["logits"], 2 * plain["noise floor"], 0.0, note="twice the noise floor"),
@@ -118,8 +118,11 @@ def _held_out(record: xr.Dataset, norm: str) -> dict[str, float]:
     return found
 
 
-def _listed(found: dict[str, float]) -> str:
-    return "last quarter of the records, held-out networks: " + ", ".join(f"{k} {v:.3f}" for k, v in found.items())
+def _listed(record: xr.Dataset, found: dict[str, float]) -> str:
+    ahead = (
+        f"held-out networks, last quarter of the records (forecasts from step {float(record['forecast_time']):.0f} on)"
+    )
+    return f"{ahead}: " + ", ".join(f"{name} {value:.3f}" for name, value in found.items())
 
 
 def draw_imitation(record: xr.Dataset, paths: Any, differences: Any) -> None:
@@ -130,14 +133,15 @@ def draw_imitation(record: xr.Dataset, paths: Any, differences: Any) -> None:
     genuine = record["class_mean"].isel({"class": 0}).mean("copy")
     for logit in range(record.sizes["logit"]):
         paths.plot(step, genuine.isel(logit=logit), ".", ms=2, color=PALETTE[logit], label=f"networks, logit {logit}")
-        for geometry, style in (("logits", "-"), ("softmax", "--")):
+        for geometry, style, name in (("logits", "-", "L-model"), ("mixture", "--", "mixture (D.20)")):
             shown = record["imitated_mean"].sel(geometry=geometry).isel({"class": 0, "logit": logit})
-            paths.plot(step, shown, style, color=PALETTE[logit], linewidth=1)
-    paths.set_ylabel("mean logits of class 0; L-model —, softmax - -")
+            label = name if logit == 0 else None
+            paths.plot(step, shown, style, color=PALETTE[logit], linewidth=1, label=label)
+    paths.set_ylabel("mean logits of class 0")
     for geometry, colour in zip(GEOMETRIES, PALETTE, strict=False):
         missed = record["relative_difference"].sel(geometry=geometry, norm="plain").mean("class")
         differences.plot(step, missed, color=colour, label=f"{geometry}, all logits")
     shown = record["relative_difference"].sel(geometry="logits", norm="H").mean("class")
     differences.plot(step, shown, ":", color=PALETTE[0], label="logits, H-norm")
     differences.plot(step, record["noise_floor"].sel(norm="plain").mean("class"), color="black", label="noise floor")
-    differences.set(ylabel="relative difference, held-out networks", yscale="log")
+    differences.set(ylabel="relative difference, held out", yscale="log")
