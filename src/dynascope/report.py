@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from dynascope.experiments.claims import Claim
 from dynascope.experiments.registry import find, names, output_folder
-from dynascope.imitation.summary import HEAD, sentences
+from dynascope.imitation.summary import EXPLAINED, HEAD, sentences
 from dynascope.imitation.summary import table as imitation_table
 from dynascope.monitor.verdicts import verdicts
 from dynascope.plots import save_figure
@@ -221,7 +221,7 @@ def imitation_report(result: xr.Dataset, *, figure: Figure, title: str = "Networ
     True
     """
     rows = [HEAD, *imitation_table(result)]
-    return html_report(title, result, figure=figure, findings=sentences(result), table=rows)
+    return html_report(title, result, figure=figure, findings=[*sentences(result), EXPLAINED], table=rows)
 
 
 def _text(value: Any) -> str:

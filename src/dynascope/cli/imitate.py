@@ -77,18 +77,14 @@ def _draw(result: xr.Dataset, out: Path, *, keep: bool) -> dict[str, Path]:
 
 
 def _print(result: xr.Dataset) -> None:
-    from dynascope.imitation.summary import HEAD, sentences, table  # noqa: PLC0415
+    from dynascope.imitation.summary import EXPLAINED, HEAD, sentences, table  # noqa: PLC0415
 
     console = Console()
-    console.print(
-        f"relative difference, from step {float(result['reference_time']):g} on; forecasts from step "
-        f"{float(result['forecast_time']):g} on; 0 is perfect, 2 the worst",
-        highlight=False,
-        soft_wrap=True,
-    )
+    begin, ahead = float(result["reference_time"]), float(result["forecast_time"])
+    console.print(f"{EXPLAINED} From step {begin:g} on; forecasts from step {ahead:g} on.", highlight=False)
     shown = Table(box=None, pad_edge=False)
     for title in HEAD:
-        shown.add_column(title, justify="left" if title in HEAD[:2] else "right")
+        shown.add_column(title, justify="left" if title in HEAD[:2] else "right", no_wrap=title in HEAD[:2])
     for row in table(result):
         shown.add_row(*row)
     console.print(shown)

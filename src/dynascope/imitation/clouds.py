@@ -7,30 +7,44 @@ from jaxtyping import Float
 
 from dynascope.measure.collapse import etf_distance
 from dynascope.measure.hyperplanes import separable
+from dynascope.models.elastic.following import Drift, solve
 
 _MOMENTS = 51  # at which separability is decided
 
 
 def noise_covariance(
-    times: Float[np.ndarray, " time"], apart: Float[np.ndarray, "trial time class feature"]
+    times: Float[np.ndarray, " time"],
+    paths: Float[np.ndarray, "trial time class feature"],
+    elasticity: Float[np.ndarray, "interval class class"],
+    drift: Drift,
 ) -> Float[np.ndarray, "state state"]:
-    """Covariance per time of the noise that carries trials away from their mean, `apart`.
+    """Covariance per time of the noise that carries trials away from where the drift alone would take them.
 
-    V(L) = covariance of what a trial moves apart within a time L = jitter + C·L: C is the slope of V between a quarter
-    and a half of the path. Jitter, by which single batches throw class means about, does not add up and drops out.
+    V(L) = covariance over trials of flow(X(t)) − flow(X(t+L)), both to t + L/2, forwards and backwards, = jitter + C·L
+    up to (growth)²: C is the slope of V between a twelfth and a sixth of the path. Jitter, by which single batches
+    throw class means about, does not add up and drops out. A single trial is compared with its own drift alone.
 
-    >>> apart = np.random.default_rng(0).standard_normal((200, 400, 2, 1)).cumsum(axis=1)
-    >>> apart += np.random.default_rng(1).standard_normal(apart.shape)  # jitter
-    >>> np.abs(noise_covariance(np.arange(400.0), apart)).round(0).tolist()
+    >>> from dynascope.models.elastic.following import drifts
+    >>> paths = np.random.default_rng(0).standard_normal((200, 400, 2, 1)).cumsum(axis=1)
+    >>> paths += np.random.default_rng(1).standard_normal(paths.shape)  # jitter
+    >>> still = np.zeros((399, 2, 2))
+    >>> np.abs(noise_covariance(np.arange(400.0), paths, still, drifts("isotropic", 2, 1)[0])).round(0).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    flat = apart.reshape(*apart.shape[:2], -1)
-    freedom = max(len(flat) - 1, 1) / len(flat)
     covariances, spans = [], []
-    for lag in (len(times) // 4, len(times) // 2):
-        moved = flat[:, lag:] - flat[:, :-lag]
-        covariances.append(np.einsum("nti,ntj->ij", moved, moved) / (moved.shape[0] * moved.shape[1] * freedom))
-        spans.append(np.mean(times[lag:] - times[:-lag]))
+    for lag in (max(1, len(times) // 12), max(2, len(times) // 6)):
+        found, lengths = [], []
+        for first in range(0, len(times) - lag, lag):
+            middle, last = first + lag // 2, first + lag
+            ahead = solve(times[first : middle + 1], paths[:, first], elasticity[first:middle], drift)[:, -1]
+            back = solve(times[middle : last + 1][::-1], paths[:, last], elasticity[middle:last][::-1], drift)[:, -1]
+            missed = (ahead - back).reshape(len(paths), -1)
+            if len(paths) > 1:
+                missed = (missed - missed.mean(axis=0)) * np.sqrt(len(paths) / (len(paths) - 1))
+            found.append(missed)
+            lengths.append(times[last] - times[first])
+        covariances.append(np.mean([each.T @ each / len(each) for each in found], axis=0))
+        spans.append(np.mean(lengths))
     return np.asarray((covariances[1] - covariances[0]) / (spans[1] - spans[0]))
 
 

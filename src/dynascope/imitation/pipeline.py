@@ -16,7 +16,7 @@ from dynascope.records import check_writable, digest, load, save
 DATA = ("geomnist", "mnist", "fashion", "cifar10", "digits")
 _RECORDS = 200  # moments at which networks are measured
 _SIDE = 32  # pixels that the network takes
-_PROBE = 100  # images per class on which networks are measured
+_PROBE = 40  # images per class on which networks are measured
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,14 @@ def images_of(training: Training) -> tuple[np.ndarray, np.ndarray, tuple[np.ndar
 
     >>> x, y, probe = images_of(Training(per_class=2))
     >>> x.shape, probe[0].shape
-    ((6, 1, 32, 32), (300, 1, 32, 32))
+    ((6, 1, 32, 32), (120, 1, 32, 32))
     """
     from dynascope.data import geomnist, images  # noqa: PLC0415
 
     if training.data == "geomnist":
         x, y = geomnist(training.per_class, training.seed)
         return x, y, geomnist(_PROBE, training.seed + 1)
-    per_class = (training.per_class, min(_PROBE, 30) if training.data == "digits" else _PROBE)
+    per_class = (training.per_class, 30 if training.data == "digits" else _PROBE)
     x, y, other, labels = images(training.data, classes=3, per_class=per_class, seed=training.seed)
     return _widened(x), y, (_widened(other), labels)
 

@@ -200,9 +200,8 @@ def _simulated(
     task: _Task, drift: Drift, elasticity: np.ndarray, path: np.ndarray
 ) -> Float[np.ndarray, "trial time class feature"]:
     """Trials of the SDE from the networks' mean at the reference time."""
-    size, late = max(_CLOUD, task.trials), task.paths[:, task.begin :]
-    apart = late - late.mean(axis=0) if task.trials > 1 else late - path
-    root = symmetric_root(noise_covariance(task.late, apart))
+    size = max(_CLOUD, task.trials)
+    root = symmetric_root(noise_covariance(task.late, task.paths[:, task.begin :], elasticity, drift))
     white = np.random.default_rng([task.seed, 3]).standard_normal((size, len(task.late) - 1, len(root)))
     kicks = (white @ root.T) * np.sqrt(np.diff(task.late))[:, None]
     kicks = kicks.reshape(*white.shape[:2], task.classes, task.features)

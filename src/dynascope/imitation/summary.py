@@ -6,6 +6,11 @@ import numpy as np
 import xarray as xr
 
 HEAD = ("model", "functions", "held-out H", "held-out plain", "forecast H", "forecast plain", "fitted plain")
+EXPLAINED = (
+    "Relative differences: 0 is perfect, 2 the worst. Held-out: fitted to half of the networks, compared with the "
+    "other half. Forecast: fitted to the second quarter of training, compared with its second half. Noise floor: half "
+    "of the networks against the other half. H: along the margin of each class; plain: all logits."
+)
 _KINDS = (("relative_difference", "noise_floor"), ("forecast_difference", "forecast_noise_floor"))
 _BASELINES = ("baseline_difference", "forecast_baseline_difference")
 
@@ -54,10 +59,10 @@ def table(result: xr.Dataset) -> Iterator[tuple[str, ...]]:
     >>> from dynascope import LocallyElastic, imitate
     >>> run = LocallyElastic(noise=0.01).simulate(duration=20.0, samples=4, trials=6)
     >>> [row[0] for row in table(imitate(run, resamples=20))]
-    ['noise floor (half of the networks against half)', 'persistence', 'isotropic', 'trend', 'logits']
+    ['noise floor', 'persistence', 'isotropic', 'trend', 'logits']
     """
     floors = [number for _, floor in _KINDS for number in averages(result[floor])]
-    yield ("noise floor (half of the networks against half)", "", *map(_shown, floors), "")
+    yield ("noise floor", "", *map(_shown, floors), "")
     shown = {str(each["geometry"].values) for each in geometries(result)}
     for place, name in enumerate(result["baseline"].values.tolist()):
         if name in shown:

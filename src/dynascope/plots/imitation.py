@@ -35,6 +35,11 @@ def plot_imitation(result: xr.Dataset) -> Figure:
     two = [each for each in geometries(result) if str(each["geometry"].values) == "logits"]
     shown = two[0] if two else best(result)
     plot_strengths(shown, axes[rows, 0])
+    late = shown.isel(time=slice(-shown["intra"].dropna("time").sizes["time"] * 4 // 5, None))
+    ends = [late[f"{name}{end}"].values for name in ("intra", "inter") for end in ("", "_low", "_high")]
+    height = float(np.nanmax(np.abs(ends)))
+    axes[rows, 0].set_ylim(-1.2 * height, 1.2 * height)  # the first intervals are wide
+    axes[rows, 0].set_xlabel(_time_label(result))
     axes[rows, 0].set_title(f"Estimated strengths, {shown['geometry'].values} model", fontsize="medium")
     plot_differences(result, axes[rows, 1])
     plot_judgement(result, axes[rows, 2])
@@ -90,7 +95,7 @@ def _explain(axes: Axes, names: list[str], ahead: str) -> None:
     for name, style in zip(names, ("--", ":"), strict=False):
         axes.plot([], [], style, color="grey", label=f"imitation: {name}")
     axes.plot([], [], "-.", color="grey", linewidth=1.0, label=f"forecast: {ahead}")
-    axes.legend(frameon=False, fontsize="x-small", loc="upper left")
+    axes.legend(framealpha=0.85, edgecolor="none", fontsize="x-small", loc="upper left")
 
 
 def plot_differences(result: xr.Dataset, axes: Axes) -> Axes:
@@ -129,15 +134,13 @@ def plot_judgement(result: xr.Dataset, axes: Axes) -> Axes:
     'relative difference, plain norm'
     """
     shown = {str(each["geometry"].values): each for each in geometries(result)}
-    bars = {
-        name: (averages(each["relative_difference"])[1], averages(each["forecast_difference"])[1])
-        for name, each in shown.items()
-    }
+    bars = {}
     for place, name in enumerate(result["baseline"].values.tolist()):
-        if name not in bars:
+        if name not in shown:
             pair = (result[key].isel(baseline=place) for key in ("baseline_difference", "forecast_baseline_difference"))
-            held, ahead = (averages(each)[1] for each in pair)
-            bars[name] = (held, ahead)
+            bars[name] = tuple(averages(each)[1] for each in pair)
+    for name, each in shown.items():
+        bars[name] = (averages(each["relative_difference"])[1], averages(each["forecast_difference"])[1])
     heights = np.arange(len(bars))[::-1]
     kinds = (("other networks", "noise_floor"), ("later times (forecast)", "forecast_noise_floor"))
     for which, (label, floor) in enumerate(kinds):
@@ -150,5 +153,5 @@ def plot_judgement(result: xr.Dataset, axes: Axes) -> Axes:
     axes.set_yticks(heights, marks, fontsize="small")
     axes.set_xlabel("relative difference, plain norm")
     axes.set_title("What was not fitted", fontsize="medium")
-    axes.legend(frameon=False, fontsize="x-small")
+    axes.legend(framealpha=0.85, edgecolor="none", fontsize="x-small", loc="lower right")
     return axes
