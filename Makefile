@@ -5,8 +5,8 @@ PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --d
 
 .PHONY: demo test lint bench clean
 
-demo: .venv/base.stamp
-	$(BIN)/dynascope reproduce spring_block/phase_diagram --scale laptop
+demo: .venv/torch.stamp
+	$(BIN)/dynascope imitate --out results/demo
 
 test: .venv/all.stamp
 	MPLBACKEND=Agg $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
@@ -31,6 +31,11 @@ clean:
 .venv/base.stamp: .venv/python.stamp pyproject.toml constraints.txt
 	@echo "Installing dynascope into .venv ..."
 	$(PIP) --editable .
+	@touch $@
+
+.venv/torch.stamp: .venv/base.stamp
+	@echo "Installing PyTorch into .venv ..."
+	$(PIP) --editable '.[torch]'
 	@touch $@
 
 .venv/all.stamp: .venv/base.stamp

@@ -1,0 +1,132 @@
+"""What can be imitated, and what is refused with which words."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from dynascope import LocallyElastic, imitate, save
+from dynascope.imitation import class_means
+from dynascope.monitor.results import assemble
+
+STEPS = np.arange(0, 400, 10)
+
+
+def growing(copies=4, classes=3):
+    random = np.random.default_rng(0)
+    means = np.linspace(0.1, 2.0, len(STEPS))[:, None, None] * (np.eye(classes) - 1 / classes)
+    return means + 0.05 * random.standard_normal((copies, *means.shape))
+
+
+def ensemble(means=None):
+    means = growing() if means is None else means
+    coords = {"copy": np.arange(len(means)) + 5, "step": ("step", STEPS, {"units": "updates"})}
+    return xr.Dataset({"class_mean": (("copy", "step", "class", "logit"), means)}, coords=coords)
+
+
+def watched(path):
+    start = {"kind": "start", "layers": ["input", "fc"], "classes": [0, 1, 2], "settings": {}, "device": "cpu"}
+    measures = [
+        {"kind": "measure", "step": int(step), "time": 0.1 * step, "numbers": {"class_logits": each.tolist()}}
+        for step, each in zip(STEPS, path, strict=True)
+    ]
+    return assemble([start, *measures])
+
+
+def test_all_kinds_of_runs_give_the_same_class_means(tmp_path):
+    means = growing()
+    np.savez(tmp_path / "run.npz", times=STEPS.astype(float), class_means=means)
+    runs = [ensemble(means), save(ensemble(means), tmp_path / "run.nc"), str(tmp_path / "run.npz")]
+    runs.append([watched(each) for each in means])  # one watched run for each trial
+    for run in runs:
+        found = class_means(run)
+        assert found.dims == ("trial", "time", "class", "feature")
+        np.testing.assert_array_equal(found.values, means)
+        np.testing.assert_array_equal(found["time"], STEPS)
+
+
+def test_a_single_watched_run_is_imitated_and_forecast_but_has_no_other_half():
+    result = imitate(watched(growing()[0]), ["isotropic", "logits"])
+    for name in ("relative_difference", "noise_floor", "intra_low", "network_spread"):
+        assert np.isnan(result[name]).all(), name
+    assert np.isfinite(result["forecast_difference"].isel(time=slice(-10, None))).all()
+    assert np.isfinite(result["fitted_difference"].isel(time=-1)).all()
+
+
+def test_copies_that_diverged_are_named_and_left_out():
+    means = growing(copies=6)
+    means[2, 7:] = np.nan
+    with pytest.warns(RuntimeWarning, match="trial 7 at 70"):
+        found = class_means(ensemble(means))
+    assert found["trial"].values.tolist() == [5, 6, 8, 9, 10]
+    means[:, -1] = np.nan
+    with pytest.raises(ValueError, match="a trial with finite class means"):
+        class_means(ensemble(means))
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        (3.0, "run must be a record of Ensemble.fit, watch or simulate, or a path to one, got float"),
+        ([], "at least one run"),
+        (xr.Dataset({"loss": ("step", np.ones(40))}), "run must hold class means: .* it holds loss"),
+        (ensemble(growing(classes=3)[:, :, :1]), "at least 2 classes, got 1"),
+        (ensemble().isel(step=slice(0, 12)), "20 or more increasing times, got 12; record them more often"),
+        (ensemble().drop_vars("step"), "at which times"),
+        (ensemble().expand_dims(rate=2), "choose one of rate"),
+        ([ensemble(), ensemble().isel(step=slice(0, 30))], "the same times"),
+    ],
+)
+def test_bad_runs_are_refused(run, words):
+    with pytest.raises(ValueError, match=words):
+        class_means(run)
+
+
+def test_missing_files_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nothing here"):
+        class_means(tmp_path / "nothing here")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"geometry": "round"}, "geometry must be one of isotropic, logits, .* got 'round'"),
+        ({"geometry": ["logits", "logits"]}, "different names"),
+        ({"geometry": "kernel", "procedure": "published"}, "one of isotropic, logits, got 'kernel'"),
+        ({"procedure": "quick"}, "procedure must be one of followed, published, got 'quick'"),
+        ({"reference_time": 1e9}, "reference_time must be at most 300"),
+        ({"splits": 0}, "splits must be a whole number"),
+        ({"resamples": 3}, "resamples must be a whole number of at least 20"),
+    ],
+)
+def test_bad_options_are_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        imitate(ensemble(), **options)
+
+
+def test_features_fewer_than_classes_have_no_margins_but_are_imitated_isotropically():
+    means = growing()[..., :2] + np.linspace(1, 2, len(STEPS))[:, None, None]
+    result = imitate(ensemble(means), "isotropic", resamples=20)
+    assert np.isnan(result["relative_difference"].sel(norm="H")).all()
+    assert np.isfinite(result["relative_difference"].sel(norm="plain").isel(time=-1)).all()
+    with pytest.raises(ValueError, match="features must be at least classes"):
+        imitate(ensemble(means), "logits")
+
+
+def test_the_model_with_as_many_functions_as_the_data_is_named_saturated():
+    result = imitate(ensemble(), "all", resamples=20)
+    named = {
+        str(each): bool(result["saturated"].sel(geometry=each, norm="plain")) for each in result["geometry"].values
+    }
+    assert [name for name, saturated in named.items() if saturated] == ["general"]
+    assert int(result["functions_fitted"].sel(geometry="kernel")) == 6
+    two = LocallyElastic(2, 2, noise=0.01).simulate(10.0, samples=3, trials=4, start=[[1.0, 0], [0, 0.7]])
+    assert imitate(two, "logits", resamples=20)["saturated"].values.tolist() == [True, False]  # along margins
+
+
+def test_published_procedure_is_aligned_by_hand_and_makes_no_forecast():
+    result = imitate(ensemble(growing() + 0.3 * np.arange(9).reshape(3, 3) / 9), "logits", procedure="published")
+    ends = [result[name].isel(time=-1).transpose("class", "feature", ...).values for name in
+            ("network_mean", "imitated_mean")]  # fmt: skip
+    np.testing.assert_allclose(np.diagonal(ends[0]), np.diagonal(ends[1][..., 0]))
+    assert np.isnan(result["forecast_difference"]).all()
+    assert np.isnan(result["intra_low"]).all()
