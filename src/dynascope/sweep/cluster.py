@@ -3,6 +3,7 @@
 import ipaddress
 import json
 import logging
+import queue
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -28,6 +29,7 @@ except ImportError as error:
         "install it: pip install 'dynascope[sweep]'"
     ) from error
 
+WAKE = 5.0  # seconds between looks at who has joined
 ALLOWED_DEATHS = 10  # of workers on this machine before their pack is given up
 Outcome = tuple[Sequence[Task], list[xr.Dataset | Failure]]
 
@@ -37,30 +39,42 @@ def run_on_cluster(
 ) -> Iterator[Outcome]:
     """Yield what became of each pack, as they come.
 
-    Only about two packs for each thread are with the scheduler at a time, so that results do not pile up on workers.
-    A pack whose worker dies is run again elsewhere; one that takes worker after worker with it is given up.
+    The scheduler holds as many packs as workers have threads: so results do not pile up, and a pack that kills its
+    worker is not confused with one that waited behind it. A pack whose worker dies is run again elsewhere; one that
+    takes worker after worker with it is given up.
     """
     parcel = distributed.protocol.pickle.dumps((sweepable, code))  # which the scheduler need not be able to open
     waiting = list(reversed(packs))
     running: dict[Any, Sequence[Task]] = {}
-    done = distributed.as_completed(loop=client.loop)
+    arrived: queue.Queue[Any] = queue.Queue()
 
     def submit() -> None:
-        room = 2 * max(1, sum(client.nthreads().values())) + 1
-        while waiting and len(running) < room:
+        while waiting and len(running) < _threads(client):
             pack = waiting.pop()
-            configurations = [task.configuration for task in pack]
-            future = client.submit(_run_parcel, parcel, configurations, key=_key(pack))
+            future = client.submit(_run_parcel, parcel, [task.configuration for task in pack], key=_key(pack))
             running[future] = pack
-            done.add(future)
+            future.add_done_callback(arrived.put)
 
     submit()
     while running:
-        future = next(done)
+        try:
+            future = arrived.get(timeout=WAKE)
+        except queue.Empty:
+            submit()  # workers may have joined
+            continue
         pack = running.pop(future)
-        yield pack, _outcomes(future, pack, sweepable.name)
+        outcomes = _outcomes(future, pack, sweepable.name)
         future.release()
-        submit()
+        submit()  # before the results are written, so that workers need not wait for the disk
+        yield pack, outcomes
+
+
+def _threads(client: Any) -> int:
+    """Threads of all workers; one while there are none yet."""
+    try:
+        return max(1, sum(map(int, client.nthreads().values())))
+    except (OSError, distributed.CancelledError) as error:
+        raise ConnectionError(f"the scheduler went away ({error}); finished results are kept") from error
 
 
 def _run_parcel(parcel: bytes, configurations: list[Configuration]) -> list[xr.Dataset | Failure]:
