@@ -150,8 +150,9 @@ def plot_judgement(result: xr.Dataset, axes: Axes) -> Axes:
         if np.isfinite(level):
             axes.axvline(level, color=PALETTE[which], linestyle="--", linewidth=1.2, label=f"noise floor, {label}")
     marks = [name + (" (saturated)" if name in shown and bool(shown[name]["saturated"][1]) else "") for name in bars]
+    axes.set_xlim(right=1.6 * max(max(np.nan_to_num(pair)) for pair in bars.values()))  # room for the legend
     axes.set_yticks(heights, marks, fontsize="small")
     axes.set_xlabel("relative difference, plain norm")
     axes.set_title("What was not fitted", fontsize="medium")
-    axes.legend(framealpha=0.85, edgecolor="none", fontsize="x-small", loc="lower right")
+    axes.legend(framealpha=0.85, edgecolor="none", fontsize="xx-small", loc="lower right")
     return axes
