@@ -33,8 +33,8 @@ UNSETTLED = {
             for name in (
                 "sec4-converged", "fig1-separated", "fig3-intra", "fig3-inter-isotropic", "fig3-inter-logits",
                 "fig3-identified", "fig3-drawn", "fig4c-separable", "fig5-better", "fig5-class", "figd3-rises",
-                "figd3-sigmoid", "figd6-rises", "figd7-class", "figd8-ratios", "figd8-start", "figd9-fair",
-                "figd9-terminal", "figd10-onset",
+                "figd3-sigmoid", "figd6-rises", "figd7-class", "figd8-ratios", "figd8-start", "figd8-wrong",
+                "figd9-better", "figd9-fair", "figd9-terminal", "figd10-amplified", "figd10-onset",
             )
         ),
     )

@@ -129,7 +129,7 @@ SAMPLE_SIZES = Experiment(
     kind="figure",
     claims=tuple(SAMPLES.values()),
     scales={
-        "smoke": Config(**_SMALL, cases=(60, 200), learning_rate=0.03, steps=1200),
+        "smoke": Config(**_SMALL, cases=(60, 200), learning_rate=0.05, steps=700),
         "laptop": Config(cases=(80, 600), probes=40, steps=5000, records=60, trials=12),
         "paper": Config(),
     },
@@ -144,9 +144,7 @@ CLASS_NUMBERS = Experiment(
     kind="figure",
     claims=tuple(CLASSES.values()),
     scales={  # digits stand for photographs where no data lie
-        "smoke": Config(
-            **_SMALL, **_PHOTOGRAPHS | {"data": "digits", "per_class": 100}, learning_rate=0.03, steps=1000
-        ),
+        "smoke": Config(**_SMALL, **_PHOTOGRAPHS | {"data": "digits", "per_class": 100}, learning_rate=0.05, steps=600),
         "laptop": Config(**_PHOTOGRAPHS, probes=40, steps=5000, records=60, trials=12),
         "paper": Config(**_PHOTOGRAPHS),  # a third of the published steps: the curves have bent by then
     },

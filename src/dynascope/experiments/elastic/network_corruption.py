@@ -31,8 +31,8 @@ class Config(Training):
 
 SCALES = {
     "smoke": Config(
-        shares=(0.0, RANDOM, 0.9), per_class=60, probes=20, size=8, network="mlp", learning_rate=0.03, steps=1200,
-        records=40, trials=10,
+        shares=(0.0, RANDOM, 0.9), per_class=60, probes=20, size=8, network="mlp", learning_rate=0.05, steps=900,
+        records=40, trials=8,
     ),
     "laptop": Config(shares=(0.0, 0.5, RANDOM, 0.8), probes=40, steps=8000, records=40, trials=8),
     "paper": Config(),

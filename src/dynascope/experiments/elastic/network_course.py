@@ -353,7 +353,7 @@ def plot(record: xr.Dataset) -> Any:
     return figure
 
 
-_SMALL: dict[str, Any] = {"network": "mlp", "size": 8, "probes": 20, "records": 60}
+_SMALL: dict[str, Any] = {"network": "mlp", "size": 8, "probes": 20, "records": 50}
 
 
 def _experiment(data: str, title: str, scales: dict[str, Config]) -> Experiment:
@@ -373,7 +373,7 @@ GEOMNIST = _experiment(
     "geomnist",
     "Networks that learn shapes: strengths and stages",
     {
-        "smoke": Config(**_SMALL, per_class=100, learning_rate=0.03, steps=2000, trials=12),
+        "smoke": Config(**_SMALL, per_class=100, learning_rate=0.05, steps=1200, trials=12),
         "laptop": Config(probes=40, steps=8000, records=80, trials=16),
         "paper": Config(),
     },
@@ -382,7 +382,7 @@ CIFAR = _experiment(
     "cifar",
     "Networks that learn photographs: strengths and stages",
     {  # digits stand for photographs where no data lie
-        "smoke": Config(**_SMALL, data="digits", per_class=100, learning_rate=0.02, steps=1200, trials=12, drawn=False),
+        "smoke": Config(**_SMALL, data="digits", per_class=100, learning_rate=0.03, steps=800, trials=12, drawn=False),
         "laptop": Config(data="cifar10", per_class=2000, probes=40, steps=8000, records=80, trials=16, pair=(1, 2),
                          drawn=False),
         "paper": Config(data="cifar10", per_class=2000, probes=200, steps=300_000, pair=(1, 2), drawn=False),
