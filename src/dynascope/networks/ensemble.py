@@ -90,18 +90,19 @@ class Ensemble:
         if not isinstance(network, Network):
             raise ValueError(f"network must be one of dynascope.networks, got {type(network).__name__}")
         numbers = arguments.copy_numbers(copies)
-        given = {
+        given: dict[str, Any] = {
             "learning_rate": learning_rate,
             "momentum": momentum,
             "weight_decay": weight_decay,
             "label_noise": label_noise,
             "input_noise": input_noise,
         }
+        given = dict(arguments.per_copy(given, len(numbers)))
         self.network = network
         self.trainer: Trainer | None = None
         self.settings = Settings(
             copies=numbers,
-            **arguments.per_copy(given, len(numbers)),
+            **given,
             batch_size=count("batch_size", batch_size, at_least=2 if arguments.has_batch_norm(network) else 1),
             seed=count("seed", seed, at_least=0),
             optimizer=one_of("optimizer", optimizer, OPTIMIZERS),

@@ -99,7 +99,7 @@ def _best_fit(x: Tensor, *, y: Tensor, rounding: float) -> Tensor:
     turn, sizes, _ = torch.linalg.svd(triangle)
     explained = frame @ torch.where(_stands_out(sizes, rounding)[:, None], turn, 0)
     rest = y - explained @ (explained.mT @ y)
-    return ((rest**2).sum((1, 2)) / (2 * x.shape[1])).sqrt()
+    return torch.sqrt((rest**2).sum((1, 2)) / (2 * x.shape[1]))
 
 
 def _distance(x: Tensor, outputs: Tensor, *, rounding: float) -> Tensor:
@@ -113,14 +113,18 @@ def _distance(x: Tensor, outputs: Tensor, *, rounding: float) -> Tensor:
 
 
 def _gram_norm(x: Tensor) -> Tensor:
-    """‖XᵀX‖ = ‖XXᵀ‖ from the smaller of the two."""
-    return torch.linalg.matrix_norm(x.mT @ x if x.shape[2] <= x.shape[1] else x @ x.mT)
+    """‖XᵀX‖ = ‖XXᵀ‖."""
+    return torch.sqrt((_gram(x) ** 2).sum((1, 2)))
+
+
+def _gram(x: Tensor) -> Tensor:
+    """XᵀX or XXᵀ, the smaller of the two, whose eigenvalues agree."""
+    return x.mT @ x if x.shape[2] <= x.shape[1] else x @ x.mT
 
 
 def _effective_dimension(x: Tensor, *, rounding: float) -> Tensor:
     """1 + exp(entropy of all intensities but the first), layerwise (2.6)."""
-    gram = (x.mT @ x if x.shape[2] <= x.shape[1] else x @ x.mT) / x.shape[1]
-    values = torch.linalg.eigvalsh(gram).flip(1)
+    values = torch.linalg.eigvalsh(_gram(x)).flip(1)
     rest = torch.where(values > _FAINT * values[:, :1], values, 0)[:, 1:]
     total = rest.sum(1, keepdim=True)
     share = rest / torch.where(total > 0, total, 1)

@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -99,14 +100,14 @@ class Course:
 
     def _look(self, trainer: Trainer, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         """What one probe shows: class means, loss, accuracy, outputs, measures of features."""
-        network, found = trainer.network, {}
+        found: dict[str, Tensor] = {}
         if self.measures:
             outputs, found = self._measure_features(trainer, x, y)
         else:
             outputs = trainer.outputs(x)
         found["loss"] = trainer.losses(outputs, y)
         if not y.is_floating_point():
-            members = torch.nn.functional.one_hot(y, network.classes).to(outputs.dtype)
+            members = torch.nn.functional.one_hot(y, trainer.network.classes).to(outputs.dtype)
             found["class_mean"] = (members / members.sum(1, keepdim=True)).mT @ outputs
             found["accuracy"] = (outputs.argmax(-1) == y).to(outputs.dtype).mean(1)
         if self.keep_outputs:
@@ -117,7 +118,7 @@ class Course:
         """Outputs and measures, for some copies at a time."""
         network = trainer.network
         at = {*(network.probes if any(name.startswith("load") for name in self.measures) else ()), network.last}
-        shape = {"classes": network.classes, "probes": network.probes, "last": network.last}
+        shape: dict[str, Any] = {"classes": network.classes, "probes": network.probes, "last": network.last}
         outputs, parts = [], []
         for copies, features in trainer.features(x, tuple(at)):
             outputs.append(features["logits"])

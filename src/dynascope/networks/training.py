@@ -303,7 +303,9 @@ class Trainer:
     @torch.no_grad()
     def _change(self, changes: int) -> None:
         """Let the first of the later settings hold; a captured graph knows only the old ones and is dropped."""
-        new = {name: v for at in sorted(self.settings.later)[:changes] for name, v in self.settings.later[at].items()}
+        new: dict[str, Any] = {
+            name: v for at in sorted(self.settings.later)[:changes] for name, v in self.settings.later[at].items()
+        }
         known = {each.name for each in fields(Settings)}
         self.settings = replace(self.settings, **{name: value for name, value in new.items() if name in known})
         for name, buffer in self.buffers.items():
