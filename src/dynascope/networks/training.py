@@ -9,6 +9,7 @@ Needs only PyTorch and NumPy.
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from torch import Tensor
 from torch.func import functional_call, vmap
 
 from dynascope.networks import chance
-from dynascope.networks.network import Dropout, Network
+from dynascope.networks.network import Dropout, Linear, Network
 
 OPTIMIZERS, LOSSES, SAMPLINGS = ("sgd", "adam"), ("cross_entropy", "mse"), ("replacement", "shuffled")
 TRAINED = ("all", "last")
@@ -135,6 +136,20 @@ class Trainer:
         self.key_names = [f"{n}.key" for n, layer in self.network.named_modules() if isinstance(layer, Dropout)]
         self.noisy = bool(self.key_names) or self.spoiled is not None or self.noisy_inputs
         self.plain = not (any(given.momentum) or given.optimizer == "adam")
+        self.at_once = self._layers_at_once() if self.plain else {}
+
+    def _layers_at_once(self) -> dict[str, tuple[str, str]]:
+        """Weights that plain SGD can update by the product of two factors: (stage that the layer reads, bias).
+
+        A gradient as large as the weights is then never written, which is what takes the time in small batches.
+        """
+        names = [name for name, _ in self.network.stages.named_children()]
+        layers = [
+            (before, f"stages.{name}")
+            for before, name in pairwise(names)
+            if isinstance(self.network.stages.get_submodule(name), Linear)
+        ]
+        return {f"{name}.weight": (at, f"{name}.bias") for at, name in layers if f"{name}.weight" in self.trained}
 
     def _fresh_state(self) -> dict[str, Tensor]:
         """All that a step changes, by name; changed in place, so that a captured graph sees it."""
@@ -171,13 +186,16 @@ class Trainer:
         if self.noisy:
             keys = chance.keys(self.noise_keys, step)
             x, y = self._spoil(x, y, keys)
-        outputs = self._forward(x, dict.fromkeys(self.key_names, keys) if self.key_names else {})
+        held = self._held()
+        seen = self._forward(held, x, dict.fromkeys(self.key_names, keys) if self.key_names else {})
+        outputs = seen["logits"]
         losses = self._losses(outputs, y).mean(1)
         # plain SGD: the learning rates go in here, which saves a pass over all gradients
         total = (losses * self.rate).sum() if self.plain else losses.sum()
-        gradients = torch.autograd.grad(total, list(self.trained.values()))
+        wanted = [name for name in self.trained if name not in self.at_once]
+        gradients = dict(zip(wanted, torch.autograd.grad(total, [held[name] for name in wanted]), strict=True))
         with torch.no_grad():
-            self._update(dict(zip(self.trained, gradients, strict=True)))
+            self._update(gradients, seen)
             self.mutable["loss_sum"] += losses
             worst = self.mutable["diverged_at"]
             worst.copy_(torch.where((worst < 0) & ~torch.isfinite(losses), step, worst))
@@ -186,13 +204,26 @@ class Trainer:
             step += 1
             self.position += 1
 
-    def _forward(self, x: Tensor, keys: Mapping[str, Tensor]) -> Tensor:
-        """Outputs (copy, sample, class) of inputs (copy, sample, …)."""
+    def _held(self) -> dict[str, Tensor]:
+        """Parameters as the forward pass gets them: where weights are updated at once, each sample has its own bias.
 
-        def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
-            return functional_call(self.network, (parameters, buffers), (x,))  # type: ignore[no-any-return]
+        The gradient by these biases, (copy, draw, out), and what the layer reads are the factors of the weights'.
+        """
+        held = dict(self.parameters)
+        for _, bias in self.at_once.values():
+            own = held[bias].detach()[:, None].expand(-1, self.settings.batch_size, -1)
+            held[bias] = own.requires_grad_()
+        return held
 
-        return vmap(one)(self.parameters, {**self.buffers, **keys}, x)
+    def _forward(self, held: dict[str, Tensor], x: Tensor, keys: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Outputs `logits` (copy, draw, class) of inputs (copy, draw, …), and what layers read that need it."""
+        at = tuple(stage for stage, _ in self.at_once.values())
+
+        def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Any:
+            found = functional_call(self.network, (parameters, buffers), (x, at))
+            return found if at else {"logits": found}
+
+        return vmap(one)(held, {**self.buffers, **keys}, x)  # type: ignore[no-any-return]
 
     def _look(self, x: Tensor, at: Sequence[str], copies: slice) -> Any:
         """Outputs of some copies on the same inputs (sample, …), or with `at` features by name, in evaluation mode."""
@@ -227,17 +258,22 @@ class Trainer:
             targets = targets * _over(self.buffers["target_scale"], targets)
         return 0.5 * ((outputs - targets) ** 2).mean(-1)
 
-    def _update(self, gradients: dict[str, Tensor]) -> None:
+    def _update(self, gradients: dict[str, Tensor], seen: Mapping[str, Tensor]) -> None:
         """SGD with momentum, or Adam; weight decay is added to the gradient, as PyTorch does."""
         if self.settings.optimizer == "adam":
             count = self.mutable["step"].to(self.dtype) + 1
             first, second = (1 - torch.pow(torch.full_like(count, beta), count) for beta in _BETAS)
         decays = np.any(self.settings.weight_decay)
         for name, parameter in self.trained.items():
+            if self.plain and decays:
+                parameter.mul_(1 - _over(self.rate * self.decay, parameter))
+            if name in self.at_once:
+                stage, bias = self.at_once[name]
+                parameter.baddbmm_(gradients[bias].mT, seen[stage], alpha=-1)
+                gradients[bias] = gradients[bias].sum(1)
+                continue
             gradient = gradients[name]
             if self.plain:
-                if decays:
-                    parameter.mul_(1 - _over(self.rate * self.decay, parameter))
                 parameter.sub_(gradient)
                 continue
             if decays:
