@@ -173,6 +173,19 @@ def test_bad_targets(y, options, message):
         ensemble(loss="mse").fit(X, y, **({"steps": 3} | options))
 
 
+def test_features_of_all_copies():
+    own = ensemble()
+    with pytest.raises(ValueError, match="call fit first"):
+        own.features(X)
+    run = own.fit(X, Y, steps=5, record_every=5, keep_outputs=True)
+    found = own.features(X, at=["act_1"])
+    assert found["act_1"].shape == (2, 36, 10)
+    np.testing.assert_allclose(found["logits"], run["output"][:, -1], atol=1e-6)
+    assert (found["act_1"] >= 0).all()
+    with pytest.raises(ValueError, match="at must be one of flat"):
+        own.features(X, at=["nowhere"])
+
+
 def test_other_refusals():
     with pytest.raises(ValueError, match="label_noise must be 0 for regression"):
         ensemble(loss="mse", label_noise=0.1).fit(X, np.eye(3)[Y], steps=3)

@@ -162,7 +162,7 @@ def test_the_progress_bar_says_loss_and_speed(capsys, monkeypatch):
         ({"label_noise": 1.5}, "label_noise must be at most 1"),
         ({"batch_size": 0}, "batch_size"),
         ({"seed": -1}, "seed"),
-        ({"optimizer": "lion"}, "optimizer must be one of sgd, adam, got 'lion'"),
+        ({"optimizer": "lion"}, "optimizer must be one of sgd, adam, adamw, got 'lion'"),
         ({"loss": "hinge"}, "loss must be one of"),
         ({"sampling": "none"}, "sampling must be one of"),
         ({"precision": "float16"}, "precision must be one of"),

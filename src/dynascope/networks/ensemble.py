@@ -16,7 +16,8 @@ from dynascope.checks import count, flag, one_of
 from dynascope.networks import arguments
 from dynascope.networks.network import Network
 from dynascope.networks.recording import Course
-from dynascope.networks.training import LOSSES, OPTIMIZERS, SAMPLINGS, TRAINED, Settings, Trainer
+from dynascope.networks.settings import LOSSES, OPTIMIZERS, SAMPLINGS, TRAINED, Settings
+from dynascope.networks.training import Trainer
 from dynascope.records import with_provenance
 
 _ON_PROBES = {  # after (copy, step), and (probe) where probes have names
@@ -45,9 +46,9 @@ class Ensemble:
     learning_rate: of all copies, or one for each
     batch_size: samples in a step
     seed: copy i starts from, and draws its batches and noise from, (seed, i) alone
-    optimizer: sgd or adam (β = 0.9, 0.999)
+    optimizer: sgd, adam or adamw (β = 0.9, 0.999)
     momentum: of sgd; one number or one for each copy
-    weight_decay: added to the gradient as weight_decay·w; one number or one for each copy
+    weight_decay: weight_decay·w is added to the gradient, under adamw learning_rate·weight_decay·w is subtracted from w
     label_noise: share of each batch's labels that is drawn anew from all classes; one number or one for each copy
     input_noise: Gaussian noise on each batch, in units of the inputs' standard deviation; one number or one each
     vary: settings of the network that differ between copies, such as {"slope": [0, 0.5], "dropout": [0, 0.1]}
@@ -210,6 +211,28 @@ class Ensemble:
         if count("index", index, at_least=0) >= self.trainer.size:
             raise ValueError(f"index must be below {self.trainer.size}, the number of copies, got {index}")
         return self.trainer.copy_of(index)
+
+    def features(self, x: Any, at: Any = None) -> dict[str, np.ndarray]:
+        """Return values of all copies after `fit`, in evaluation mode, by stage: (copy, sample, …), and `logits`.
+
+        x: inputs (sample, *shape of the network)
+        at: names of stages; the one that the last linear layer reads if not given
+
+        >>> from dynascope.data import geomnist
+        >>> from dynascope.networks import LeNet
+        >>> x, y = geomnist(per_class=4)
+        >>> ensemble = Ensemble(LeNet(), copies=2)
+        >>> _ = ensemble.fit(x, y, steps=2)
+        >>> {name: values.shape for name, values in ensemble.features(x).items()}
+        {'act_4': (2, 12, 84), 'logits': (2, 12, 3)}
+        """
+        if self.trainer is None:
+            raise ValueError("the copies have not been trained: call fit first")
+        known = [name for name, _ in self.network.stages.named_children()]
+        stages = tuple(one_of("at", name, known) for name in ([self.network.last] if at is None else at))
+        inputs = self.trainer.inputs(arguments.inputs("x", x, self.network))
+        parts = [found for _, found in self.trainer.features(inputs, stages)]
+        return {name: np.concatenate([part[name].cpu().numpy() for part in parts]) for name in parts[0]}
 
     def _probes(
         self, probe: Any, x: np.ndarray, y: np.ndarray, whose: Mapping[str, Any]

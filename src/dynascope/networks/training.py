@@ -9,7 +9,7 @@ Needs only PyTorch and NumPy.
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -20,58 +20,11 @@ from torch.func import functional_call, vmap
 
 from dynascope.networks import chance
 from dynascope.networks.network import Dropout, Linear, Network
+from dynascope.networks.settings import Settings, initial_state
 
-OPTIMIZERS, LOSSES, SAMPLINGS = ("sgd", "adam"), ("cross_entropy", "mse"), ("replacement", "shuffled")
-TRAINED = ("all", "last")
 _BETAS, _TINY = (0.9, 0.999), 1e-8  # Adam's, as in its paper
 _BLOCK_STEPS, _BLOCK_DRAWS = 512, 1 << 21  # batch orders are made for some steps at a time
 _HELD = {"cuda": 1 << 29}  # numbers of features that are held at a time; 1 << 24 elsewhere
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the copies have in common, and arrays over the copies for what can differ."""
-
-    copies: np.ndarray  # numbers of the copies: their random numbers depend on the number alone
-    learning_rate: np.ndarray
-    batch_size: int = 1
-    seed: int = 0
-    optimizer: str = "sgd"
-    momentum: np.ndarray = field(default_factory=lambda: np.zeros(1))
-    weight_decay: np.ndarray = field(default_factory=lambda: np.zeros(1))
-    label_noise: np.ndarray = field(default_factory=lambda: np.zeros(1))
-    input_noise: np.ndarray = field(default_factory=lambda: np.zeros(1))
-    vary: Mapping[str, np.ndarray] = field(default_factory=dict)
-    loss: str = "cross_entropy"
-    sampling: str = "replacement"
-    trained: str = "all"
-    later: Mapping[int, Mapping[str, np.ndarray]] = field(default_factory=dict)  # what changes after a step
-    precision: str = "float32"
-    device: str = "cpu"
-
-
-def initial_state(network: Network, settings: Settings) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Stack parameters and buffers of all copies, each initialised from (seed, copy)."""
-    parameters: dict[str, list[Tensor]] = {}
-    buffers: dict[str, list[Tensor]] = {}
-    own = copy.deepcopy(network)
-    for index, number in enumerate(settings.copies.tolist()):
-        for name, buffer in own.named_buffers():
-            if (last := name.rpartition(".")[2]) in settings.vary:
-                buffer.fill_(float(settings.vary[last][index]))
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(chance.keys(torch.tensor(settings.seed), number, chance.START)))
-            own.reset_parameters()
-        for held, tensors in ((parameters, own.named_parameters()), (buffers, own.named_buffers())):
-            for name, tensor in tensors:
-                held.setdefault(name, []).append(tensor.detach().clone())
-    dtype = getattr(torch, settings.precision)
-
-    def stack(tensors: list[Tensor]) -> Tensor:
-        stacked = torch.stack(tensors).to(settings.device)
-        return stacked.to(dtype) if stacked.is_floating_point() else stacked
-
-    return {n: stack(t) for n, t in parameters.items()}, {n: stack(t) for n, t in buffers.items()}
 
 
 class Trainer:
@@ -136,7 +89,7 @@ class Trainer:
         self.order_keys, self.noise_keys = chance.keys(own, chance.ORDER), chance.keys(own, chance.NOISE)
         self.key_names = [f"{n}.key" for n, layer in self.network.named_modules() if isinstance(layer, Dropout)]
         self.noisy = bool(self.key_names) or self.spoiled is not None or self.noisy_inputs
-        self.plain = not (any(given.momentum) or given.optimizer == "adam")
+        self.plain = given.optimizer == "sgd" and not any(given.momentum)
         self.at_once = self._layers_at_once() if self.plain else {}
 
     def _layers_at_once(self) -> dict[str, tuple[str, str]]:
@@ -159,7 +112,7 @@ class Trainer:
         state |= {f"buffer/{name}": b for name, b in self.buffers.items()}
         if not self.plain:
             state |= {f"first_moment/{name}": z.clone() for name, z in zeros.items()}
-        if self.settings.optimizer == "adam":
+        if self.settings.optimizer != "sgd":
             state |= {f"second_moment/{name}": z for name, z in zeros.items()}
         draws = self.size * self.settings.batch_size
         block = max(1, min(_BLOCK_STEPS, _BLOCK_DRAWS // draws))
@@ -260,13 +213,13 @@ class Trainer:
         return 0.5 * ((outputs - targets) ** 2).mean(-1)
 
     def _update(self, gradients: dict[str, Tensor], seen: Mapping[str, Tensor]) -> None:
-        """SGD with momentum, or Adam; weight decay is added to the gradient, as PyTorch does."""
-        if self.settings.optimizer == "adam":
+        """SGD with momentum, Adam, or AdamW; weight decay adds to the gradient, under AdamW it shrinks the weights."""
+        if self.settings.optimizer != "sgd":
             count = self.mutable["step"].to(self.dtype) + 1
             first, second = (1 - torch.pow(torch.full_like(count, beta), count) for beta in _BETAS)
         decays = np.any(self.settings.weight_decay)
         for name, parameter in self.trained.items():
-            if self.plain and decays:
+            if decays and (self.plain or self.settings.optimizer == "adamw"):
                 parameter.mul_(1 - _over(self.rate * self.decay, parameter))
             if name in self.at_once:
                 stage, bias = self.at_once[name]
@@ -277,7 +230,7 @@ class Trainer:
             if self.plain:
                 parameter.sub_(gradient)
                 continue
-            if decays:
+            if decays and self.settings.optimizer != "adamw":
                 gradient = torch.addcmul(gradient, parameter, _over(self.decay, parameter))
             mean = self.mutable[f"first_moment/{name}"]
             if self.settings.optimizer == "sgd":
