@@ -19,6 +19,7 @@ MODELS = {
     "features": {"FeatureDefinitions", "HeavisideNetwork"},
     "linear_modes": {"DiagonalNetwork", "ScalarNetwork", "TwoLayerLinear", "learnability", "linear model"},
     "multilinear": {"Multilinear"},
+    "regimes": {"Ensemble"},
     "spring_block": {"SpringBlock"},
 }
 
@@ -85,9 +86,7 @@ def test_claim_ids_are_unique_and_every_experiment_has_three_scales():
 @pytest.mark.parametrize("name", registry.names())
 def test_experiment_holds_at_its_smallest_scale(name, tmp_path):
     result = reproduce(name, "smoke", tmp_path)
-    failed = [
-        f"{claim.id}: {summary(claim)}" for claim in result.claims if claim.verdict not in ("reproduced", "erratum")
-    ]
+    failed = [f"{claim.id}: {summary(claim)}" for claim in result.claims if claim.verdict == "not reproduced"]
     assert not failed
     assert json.loads(load(result.files["record"]).attrs["model"]) in MODELS[name.split("/")[0]]
     assert result.files["picture"].read_bytes().startswith(b"\x89PNG")
