@@ -71,7 +71,7 @@ SWAPPED = {
     "lazy": {"fig-6.3-rich", "fig-6.3-linear", "fig-6.3-extended"},
     "labels": {"fig-3.5-accuracy"},
     "regression": {"fig-3.6-one-feature", "fig-3.6-two"},
-    "classes": {"fig-2.4-classes", "fig-2.4-at-most"},
+    "classes": {"fig-2.4-classes"},
     "data_size": {"fig-7.1-kappa", "fig-7.1-accuracy"},
     "learning_rate": {"fig-7.2b-kappa"},
     "architecture": {"fig-7.3-kappa", "fig-7.4-architecture", "table-2.2-resnet"},

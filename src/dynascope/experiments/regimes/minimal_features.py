@@ -183,8 +183,8 @@ def check_regression(record: xr.Dataset) -> tuple[Claim, ...]:
 MORE_CLASSES = Claim(
     "fig-2.4-classes", "layerwise figure 2.4", "the more classes, the more features are significant: D_eff(ρ) grows"
 )
-AT_MOST = Claim(
-    "fig-2.4-at-most", "layerwise figure 2.4", "no more than one feature for each class is used, D_eff(Q̂) ≤ C"
+EACH_MINIMAL = Claim(
+    "fig-2.4-minimal", "layerwise figure 2.4", "features are minimal for any number of classes, κ < 0.1"
 )
 CIFAR_100 = Claim(
     "fig-2.4-cifar100", "layerwise figure 2.4", "ResNet18 on 10, 20 and 100 classes of CIFAR-100: κ < 0.1"
@@ -201,16 +201,17 @@ def run_classes(config: Recipe) -> xr.Dataset:
 def check_classes(record: xr.Dataset) -> tuple[Claim, ...]:
     """Effective dimensions against the number of classes."""
     few, more, all_ten = (final(record, "effective_dimension", f"{n} classes") for n in _CLASSES)
-    used = [final(record, "dimension_utilization", f"{n} classes") - n for n in _CLASSES]
+    kappas = [final(record, "kappa", f"{n} classes") for n in _CLASSES]
     steps = [beside(MORE_CLASSES, more, few), beside(MORE_CLASSES, all_ten, more)]
     joint = MORE_CLASSES.exceeds(*([value for each in steps for value in getattr(each, name)]
                                    for name in ("measured", "expected", "tolerance")))  # fmt: skip
-    return joint, below(AT_MOST, 0.5, *used, note="D_eff(Q̂) − C; 0.5 for what rounding of κ allows"), CIFAR_100
+    return joint, below(EACH_MINIMAL, MINIMAL, *kappas), CIFAR_100
 
 
-def _slower(**changes: Any) -> dict[str, Recipe]:
-    """The three scales with changes at the smallest."""
-    return {"smoke": smaller(SMOKE, **changes), "laptop": LAPTOP, "paper": PAPER}
+def _scales(smoke: dict[str, Any] | None = None, **changes: Any) -> dict[str, Recipe]:
+    """The three scales with changes at all of them, and some at the smallest alone."""
+    small = smaller(SMOKE, **(changes | (smoke or {})))
+    return {"smoke": small, "laptop": smaller(LAPTOP, **changes), "paper": smaller(PAPER, **changes)}
 
 
 LAST_LAYER = Experiment(
@@ -218,7 +219,7 @@ LAST_LAYER = Experiment(
     source="layerwise figure 2.3",
     kind="figure",
     claims=(FEWER, EXTENDED, USED),
-    scales=_slower(),
+    scales=_scales(),
     run=run_last,
     check=check_last,
     plot=plot,
@@ -242,7 +243,8 @@ LABELS = Experiment(
     source="layerwise figure 3.5",
     kind="figure",
     claims=(ANY_LABELS, PERFORMANCE, FITTED),
-    scales=_slower(train_per_class=20, steps=1200),
+    # weight decay clears what the start left in the features, which random labels do by themselves only in the long run
+    scales=_scales({"train_per_class": 15, "steps": 900, "seeds": 4}, weight_decay=5e-3, learning_rate=0.03),
     run=run_labels,
     check=check_labels,
     plot=plot,
@@ -252,7 +254,7 @@ REGRESSIONS = Experiment(
     source="layerwise figure 3.6",
     kind="figure",
     claims=(ONE_FEATURE, NEAR_TWO, REGRESSION),
-    scales=_slower(),
+    scales=_scales({"train_per_class": 60, "width": 48, "steps": 500}, weight_decay=2e-2),
     run=run_regression,
     check=check_regression,
     plot=plot,
@@ -261,8 +263,8 @@ CLASSES = Experiment(
     title="Minimal features for any number of classes",
     source="layerwise figure 2.4",
     kind="figure",
-    claims=(MORE_CLASSES, AT_MOST, CIFAR_100),
-    scales=_slower(),
+    claims=(MORE_CLASSES, EACH_MINIMAL, CIFAR_100),
+    scales=_scales(),
     run=run_classes,
     check=check_classes,
     plot=plot,

@@ -122,8 +122,7 @@ def _spectra(ensemble: Any, x: np.ndarray, xt: np.ndarray, functions: np.ndarray
     last = next(name for name in train if name != "logits")
     spectra = []
     for seen, unseen, logits in zip(train[last], test[last], test["logits"], strict=True):
-        rows = (each.reshape(len(each), -1) for each in (seen, unseen))
-        found = feature_spectrum(*rows, functions, logits)
+        found = feature_spectrum(seen.reshape(len(seen), -1), unseen.reshape(len(unseen), -1), functions, logits)
         spectra.append(found[[*_SPECTRUM, "dimension_utilization"]].reindex(feature=np.arange(1, SHOWN + 1)))
     return xr.concat(spectra, "network")
 

@@ -142,7 +142,10 @@ def check_architectures(record: xr.Dataset) -> tuple[Claim, ...]:
         beside(NORM, plain, normed, note="κ without batch norm, beside that with it"),
         beside(RESIDUAL, plain, residual, note="κ of the MLP, beside that of ResNet18"),
         beside(
-            EARLY, first - early, early - residual, note="fall of κ in the first tenth, beside the fall in the rest"
+            EARLY,
+            first - early,
+            np.abs(early - residual),
+            note="fall of κ in the first tenth, beside the fall in the rest",
         ),
         below(TABLE, MINIMAL, residual),
         CIFAR,
