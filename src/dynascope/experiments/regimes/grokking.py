@@ -38,8 +38,8 @@ class Config:
 
 SCALES = {
     "smoke": Config(
-        "digits", train_per_class=20, test_per_class=30, width=64, steps=1500, batch=64, learning_rate=2e-3,
-        weight_decay=1e-3, records=40,
+        "digits", train_per_class=20, test_per_class=30, width=64, seeds=3, steps=1300, batch=64, learning_rate=2e-3,
+        weight_decay=1e-3, records=30,
     ),
     "laptop": Config(train_per_class=50, test_per_class=100, width=100, seeds=3, steps=5000, batch=100, records=30),
     "paper": Config(),

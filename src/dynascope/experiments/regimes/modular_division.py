@@ -35,7 +35,7 @@ class Config:
 
 SCALES = {
     "smoke": Config(
-        modulus=23, train_share=0.8, width=32, steps=700, batch=200, learning_rate=5e-3, records=10, seed=0
+        modulus=23, train_share=0.8, width=32, steps=1000, batch=200, learning_rate=5e-3, records=10, seed=0
     ),
     "laptop": Config(modulus=31, train_share=0.7, width=48, steps=1500, batch=256, learning_rate=4e-3, records=20),
     "paper": Config(),
