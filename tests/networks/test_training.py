@@ -23,6 +23,13 @@ CASES = {
         {"batch_size": 5, "momentum": [0.9, 0.5, 0.0], "weight_decay": [0.01, 0.0, 0.1], "sampling": "shuffled"},
     ),
     "adam": (CNN((1, 8, 8), 3, channels=3, depth=2), SMALL, Y, {"batch_size": 6, "optimizer": "adam"}),
+    "adamw": (
+        MLP((1, 8, 8), 3, width=6, depth=2),
+        SMALL,
+        Y,
+        {"batch_size": 3, "optimizer": "adamw", "weight_decay": [0.1, 1.0, 0.0]},
+    ),
+    "decayed sgd": (LeNet(3), X, Y, {"batch_size": 2, "weight_decay": [0.1, 0.2, 0.3]}),
     "decayed adam": (LeNet(3), X, Y, {"batch_size": 2, "optimizer": "adam", "weight_decay": [0.1, 0.2, 0.3]}),
     "squared": (MLP((1, 8, 8), 3, width=6, depth=1, target_scale=3.0), SMALL, Y, {"batch_size": 3, "loss": "mse"}),
     "transformer": (ModularTransformer(5, width=8, heads=2), TOKENS, TOKENS[:, :2].sum(1) % 5, {"batch_size": 4}),
@@ -45,8 +52,9 @@ def one_after_another(network, given, x, y, steps):
         own = copy.deepcopy(network).double().train()
         own.load_state_dict({name: held[i] for name, held in {**weights, **buffers}.items()})
         shared = {"lr": float(given.learning_rate[i]), "weight_decay": float(np.broadcast_to(given.weight_decay, 3)[i])}
-        if given.optimizer == "adam":
-            optimizer = torch.optim.Adam(own.parameters(), **shared)
+        if given.optimizer != "sgd":
+            kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[given.optimizer]
+            optimizer = kind(own.parameters(), **shared)
         else:
             optimizer = torch.optim.SGD(
                 own.parameters(), momentum=float(np.broadcast_to(given.momentum, 3)[i]), **shared

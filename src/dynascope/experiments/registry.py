@@ -78,6 +78,16 @@ EXPERIMENTS = {
     "linear_modes/levers": "linear_modes.levers:EXPERIMENT",
     "features/heaviside": "features.heaviside:EXPERIMENT",
     "features/definitions": "features.definitions:EXPERIMENT",
+    "regimes/grokking": "regimes.grokking:EXPERIMENT",
+    "regimes/modular_division": "regimes.modular_division:EXPERIMENT",
+    "regimes/data_size": "regimes.settings:DATA_SIZE",
+    "regimes/learning_rate": "regimes.settings:LEARNING_RATE",
+    "regimes/architecture": "regimes.settings:ARCHITECTURE",
+    "regimes/labels": "regimes.minimal_features:LABELS",
+    "regimes/regression": "regimes.minimal_features:REGRESSIONS",
+    "regimes/lazy": "regimes.minimal_features:LAZY",
+    "regimes/last_layer": "regimes.minimal_features:LAST_LAYER",
+    "regimes/classes": "regimes.minimal_features:CLASSES",
 }
 
 

@@ -1,0 +1,199 @@
+"""One way to train some networks on images and measure their last features, shared by the figures of regimes."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from dynascope.data import images
+from dynascope.experiments.claims import Claim, three_errors
+from dynascope.measure import feature_spectrum
+from dynascope.records import attribute, with_provenance
+
+CITE = "nam2024inductive"
+MINIMAL = 0.1  # κ below it is called the minimum feature regime, Definition 2
+SHOWN = 256  # features kept in the record
+_SPECTRUM = ("intensity", "cumulative_quality", "cumulative_utilization")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Networks, data and training that the cases of a figure have in common.
+
+    SGD with momentum 0.9 and weight decay 1e-3 as in section 2.4 of the thesis, at constant learning rate.
+    network: mlp (ReLU, `depth` hidden layers of `width`, batch norm as in the thesis's convolutional networks), resnet
+    (ResNet18 whose first blocks have `width` channels), vgg (VGG16 likewise). For the latter two images of MNIST and
+    Fashion-MNIST are padded to 32 × 32.
+    """
+
+    data: str = "digits"
+    train_per_class: int = 100
+    test_per_class: int = 34
+    network: str = "mlp"
+    width: int = 64
+    depth: int = 3
+    batch_norm: bool = True
+    seeds: int = 3
+    steps: int = 400
+    batch: int = 50
+    learning_rate: float = 0.05
+    momentum: float = 0.9
+    weight_decay: float = 1e-3
+    records: int = 6
+    seed: int = 23
+
+
+SMOKE = Recipe()
+LAPTOP = Recipe("mnist", train_per_class=300, test_per_class=100, width=128, steps=1500, batch=100, records=10)
+PAPER = Recipe(
+    "mnist", train_per_class=1000, test_per_class=200, network="resnet", width=8, steps=1200, batch=128, records=10
+)
+
+
+def load(recipe: Recipe, *, classes: int | None = None, train_per_class: int | None = None) -> tuple[np.ndarray, ...]:
+    """Training images and labels, test images and labels, as the network wants them.
+
+    >>> [each.shape for each in load(SMOKE, classes=3, train_per_class=10)]
+    [(30, 1, 8, 8), (30,), (102, 1, 8, 8), (102,)]
+    """
+    sizes = (train_per_class or recipe.train_per_class, recipe.test_per_class)
+    x, y, xt, yt = images(recipe.data, classes=classes, per_class=sizes, seed=recipe.seed)
+    if recipe.network != "mlp":
+        around = (32 - x.shape[-1]) // 2
+        x, xt = (np.pad(each, [(0, 0), (0, 0), (around, around), (around, around)]) for each in (x, xt))
+    return x, y, xt, yt
+
+
+def _network(recipe: Recipe, shape: tuple[int, ...], outputs: int, options: Mapping[str, Any]) -> Any:
+    from dynascope.networks import MLP, VGG16, ResNet18  # noqa: PLC0415 (PyTorch only where it is used)
+
+    if recipe.network == "mlp":
+        own = {"width": recipe.width, "depth": recipe.depth, "batch_norm": recipe.batch_norm} | dict(options)
+        return MLP(shape, outputs, **own)
+    kind = {"resnet": ResNet18, "vgg": VGG16}[recipe.network]
+    return kind(outputs, shape[0], width=recipe.width, size=shape[-1])
+
+
+def train(
+    recipe: Recipe,
+    data: tuple[np.ndarray, ...],
+    *,
+    network: Mapping[str, Any] | None = None,
+    ensemble: Mapping[str, Any] | None = None,
+    targets: tuple[np.ndarray, np.ndarray] | None = None,
+) -> xr.Dataset:
+    """Train `seeds` networks; follow accuracy, κ and effective dimension, and decompose the last features at the end.
+
+    network, ensemble: options that differ from the recipe's. targets: of training and test samples, for regression.
+    Returns over network: accuracy, loss, kappa, effective_dimension (step, probe); at the end, of test samples,
+    dimension_utilization and (feature) intensity, cumulative_quality, cumulative_utilization.
+    """
+    from dynascope.networks import Ensemble  # noqa: PLC0415 (PyTorch only where it is used)
+
+    x, y, xt, yt = data
+    answers = (y, yt) if targets is None else targets
+    outputs = int(yt.max()) + 1 if targets is None else targets[1].shape[1]
+    options = {
+        "copies": recipe.seeds,
+        "learning_rate": recipe.learning_rate,
+        "momentum": recipe.momentum,
+        "weight_decay": recipe.weight_decay,
+        "batch_size": recipe.batch,
+        "sampling": "shuffled",
+        "seed": recipe.seed,
+    }
+    own = Ensemble(_network(recipe, x.shape[1:], outputs, network or {}), **(options | dict(ensemble or {})))
+    steps = np.unique(np.geomspace(10, recipe.steps, recipe.records).round().astype(int))
+    run = own.fit(
+        x, answers[0], recipe.steps, probe={"train": (x, answers[0]), "test": (xt, answers[1])},
+        record_every=steps.tolist(), measures=("kappa", "effective_dimension"),
+    )  # fmt: skip
+    kept = run.drop_vars(["class_mean", "train_loss", "diverged_at"], errors="ignore").rename(copy="network")
+    functions = np.eye(outputs)[yt] if targets is None else targets[1]
+    return kept.drop_attrs().merge(_spectra(own, x, xt, functions)).assign_attrs(device=attribute(run, "device"))
+
+
+def _spectra(ensemble: Any, x: np.ndarray, xt: np.ndarray, functions: np.ndarray) -> xr.Dataset:
+    """Spectra of the last features, from at most 2000 training samples, on the test samples."""
+    part = x[:: -(-len(x) // 2000)]
+    train, test = ensemble.features(part), ensemble.features(xt)
+    last = next(name for name in train if name != "logits")
+    spectra = []
+    for seen, unseen, logits in zip(train[last], test[last], test["logits"], strict=True):
+        found = feature_spectrum(seen.reshape(len(seen), -1), unseen.reshape(len(unseen), -1), functions, logits)
+        spectra.append(found[[*_SPECTRUM, "dimension_utilization"]].reindex(feature=np.arange(1, SHOWN + 1)))
+    return xr.concat(spectra, "network")
+
+
+def gather(title: str, recipe: Recipe, cases: Mapping[str, xr.Dataset], wall_time: float) -> xr.Dataset:
+    """Put the cases of a figure beside each other, with what made them.
+
+    >>> gather("x", SMOKE, {"a": xr.Dataset({"kappa": 0.1})}, 1.0)["case"].values.tolist()
+    ['a']
+    """
+    record = xr.concat(list(cases.values()), "case", join="outer").assign_coords(case=list(cases))
+    return with_provenance(
+        record, "Ensemble", asdict(recipe) | {"title": title}, options={}, seed=recipe.seed, precision="float32",
+        wall_time=wall_time, device=str(record.attrs.get("device", "cpu")),
+    )  # fmt: skip
+
+
+def final(record: xr.Dataset, name: str, case: str) -> np.ndarray:
+    """Values of the networks of a case at the end, on test samples."""
+    values = record[name].sel(case=case)
+    if "step" in values.dims:
+        values = values.isel(step=-1)
+    return np.asarray(values.sel(probe="test") if "probe" in values.dims else values, float)
+
+
+def beside(claim: Claim, first: np.ndarray, second: np.ndarray, *, note: str = "", margin: float = 0.0) -> Claim:
+    """Judge that the mean of the first networks exceeds that of the second by more than `margin`."""
+    error = np.hypot(*(each.std(ddof=1) / np.sqrt(len(each)) for each in (first, second)))
+    return claim.exceeds(first.mean(), second.mean() + margin, three_errors(error), note=note)
+
+
+def below(claim: Claim, bound: float, *values: np.ndarray, note: str = "") -> Claim:
+    """Judge that the means of some cases lie below a bound."""
+    errors = [each.std(ddof=1) / np.sqrt(len(each)) for each in values]
+    return claim.falls_below([each.mean() for each in values], bound, three_errors(errors), note=note)
+
+
+def above(claim: Claim, bound: float, *values: np.ndarray, note: str = "") -> Claim:
+    """Judge that the means of some cases lie above a bound."""
+    errors = [each.std(ddof=1) / np.sqrt(len(each)) for each in values]
+    return claim.exceeds([each.mean() for each in values], bound, three_errors(errors), note=note)
+
+
+def smaller(recipe: Recipe, **changes: Any) -> Recipe:
+    """The recipe with some settings replaced.
+
+    >>> smaller(SMOKE, steps=5).steps
+    5
+    """
+    return replace(recipe, **changes)
+
+
+def plot(record: xr.Dataset) -> Any:
+    """Draw quality, utilization and intensity of the last features, and κ over training, a colour for each case."""
+    from dynascope.plots import PALETTE, new_figure  # noqa: PLC0415 (computing never imports plotting)
+
+    figure, axes = new_figure(columns=4, width=3.8)
+    labels = ("cumulative quality", "cumulative utilization", "intensity beside the strongest", "κ on test samples")
+    for place, case in enumerate(record["case"].values):
+        one, colour = record.sel(case=case).mean("network"), PALETTE[place % len(PALETTE)]
+        accuracy = final(record, "accuracy", case).mean() if "accuracy" in record else np.nan
+        told = f"{case} ({100 * accuracy:.0f} %) [{final(record, 'kappa', case).mean():.2g}]"
+        for ax, name in zip(axes[0], ("cumulative_quality", "cumulative_utilization", "intensity"), strict=False):
+            values = one[name] / one[name].isel(feature=0) if name == "intensity" else one[name]
+            ax.plot(record["feature"], values, color=colour, label=told)
+            ax.set_xscale("log")
+        axes[0, 3].plot(record["step"], one["kappa"].sel(probe="test"), color=colour, marker=".", label=told)
+    for ax, label in zip(axes[0], labels, strict=True):
+        ax.set(xlabel="feature, strongest first", ylabel=label)
+    axes[0, 2].set_yscale("log")
+    axes[0, 3].set(xlabel="step", xscale="log")
+    axes[0, 3].axhline(MINIMAL, color="0.5", linestyle=":")
+    axes[0, 0].legend(frameon=False, fontsize="x-small", title="case (test accuracy) [κ]")
+    return figure

@@ -1,0 +1,168 @@
+"""Claims on regimes fail when the networks do not do what they say."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from dynascope.experiments.linear_modes.levers import TABLE
+from dynascope.experiments.regimes import grokking, minimal_features, modular_division, recipe, settings
+from dynascope.experiments.registry import find, names
+
+NETWORKS = 3
+JITTER = np.array([-0.005, 0.0, 0.005])
+
+
+def verdicts(experiment, record):
+    return {claim.id: claim.verdict for claim in experiment.check(record)}
+
+
+def cases(**values):
+    """A record of cases with (test accuracy, κ, effective dimension, used features) at the end, and κ on the way."""
+    table = np.array([list(each) for each in values.values()])[:, :, None] + JITTER  # (case, variable, network)
+    accuracy, kappa, dimension, used = table.transpose(1, 0, 2)
+    path = np.stack([kappa + 0.5, kappa + 0.1, kappa], -1)
+    both = ("case", "network", "step", "probe")
+
+    def over(array):
+        return both, np.stack([np.broadcast_to(array[..., None], path.shape)] * 2, -1)
+
+    return xr.Dataset(
+        {
+            "accuracy": over(accuracy),
+            "kappa": (both, np.stack([path] * 2, -1)),
+            "effective_dimension": over(dimension),
+            "dimension_utilization": (("case", "network"), used),
+        },
+        coords={"case": list(values), "step": [1, 10, 100], "probe": ["train", "test"]},
+    )
+
+
+FULL, LAST, LAZY = minimal_features._FULL, minimal_features._LAST, minimal_features._LAZY
+RIGHT = {
+    "last_layer": {FULL: (0.9, 0.02, 10, 10), LAST: (0.8, 0.6, 30, 40)},
+    "lazy": {FULL: (0.9, 0.02, 10, 10), LAZY: (0.8, 0.4, 30, 40), LAST: (0.8, 0.6, 30, 40)},
+    "labels": {
+        "true labels": (0.95, 0.02, 10, 10),
+        "10 % random": (0.9, 0.03, 10, 10),
+        "all random": (0.1, 0.05, 10, 10),
+    },
+    "regression": {"classification": (0.9, 0.02, 10, 10), "regression": (0.9, 0.02, 2, 2)},
+    "classes": {"3 classes": (0.9, 0.02, 3, 3), "6 classes": (0.9, 0.02, 6, 6), "10 classes": (0.9, 0.02, 10, 10)},
+    "data_size": {
+        "50 images": (0.5, 0.3, 10, 10),
+        "250 images": (0.8, 0.1, 10, 10),
+        "1000 images": (0.9, 0.02, 10, 10),
+    },
+    "learning_rate": {
+        "rate 0.05": (0.9, 0.02, 10, 10),
+        "rate 0.005": (0.9, 0.05, 10, 10),
+        "rate 0.0005": (0.5, 0.4, 10, 10),
+        "no weight decay": (0.9, 0.06, 10, 10),
+    },
+    "architecture": {
+        "MLP": (0.9, 0.4, 10, 10),
+        "MLP with batch norm": (0.9, 0.05, 10, 10),
+        "ResNet18": (0.9, 0.02, 10, 10),
+    },
+}
+# claims that must fail where the first and the last case change places
+SWAPPED = {
+    "last_layer": {"fig-2.3-minimal", "fig-2.3-extended", "fig-2.3-used"},
+    "lazy": {"fig-6.3-rich", "fig-6.3-linear", "fig-6.3-extended"},
+    "labels": {"fig-3.5-accuracy"},
+    "regression": {"fig-3.6-one-feature", "fig-3.6-two"},
+    "classes": {"fig-2.4-classes"},
+    "data_size": {"fig-7.1-kappa", "fig-7.1-accuracy"},
+    "learning_rate": {"fig-7.2b-kappa"},
+    "architecture": {"fig-7.3-kappa", "fig-7.4-architecture", "table-2.2-resnet"},
+}
+
+
+def labelled(name, record):
+    if name == "labels":  # random labels are fitted
+        record["accuracy"].loc[{"probe": "train"}] = 1.0
+    return record
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_claims_on_cases(name):
+    experiment = find(f"regimes/{name}")
+    right = verdicts(experiment, labelled(name, cases(**RIGHT[name])))
+    assert set(right.values()) <= {"reproduced", "not run"}
+    keys = list(RIGHT[name])
+    swapped = dict(zip(keys, [RIGHT[name][k] for k in (keys[-1], *keys[1:-1], keys[0])], strict=True))
+    wrong = verdicts(experiment, labelled(name, cases(**swapped)))
+    assert {claim for claim, verdict in wrong.items() if verdict == "not reproduced"} >= SWAPPED[name]
+    same = dict.fromkeys(keys, (0.5, 0.3, 12, 14))
+    alike = verdicts(experiment, cases(**same))
+    assert "reproduced" not in {
+        alike[claim] for claim in alike if claim not in ("fig-2.3-extended", "fig-6.3-extended", "fig-7.4-early")
+    }
+
+
+def test_features_that_concentrate_late_are_caught():
+    record = cases(**RIGHT["architecture"])
+    record["kappa"][:] = record["kappa"].values[..., ::-1, :] + 0.0
+    assert verdicts(settings.ARCHITECTURE, record)["fig-7.4-early"] == "not reproduced"
+
+
+def grokked(late, early, kappa):
+    """A record of the table's rows: test accuracy when fitted (default, levers), and κ then."""
+    rows = list(TABLE)
+    steps = [0, 10, 100]
+    accuracy = np.zeros((len(rows), NETWORKS, 3, 2))
+    accuracy[..., 1:, 0] = 1.0
+    accuracy[0, :, 1, 1], accuracy[0, :, 2, 1] = late[0] + JITTER, late[1] + JITTER
+    accuracy[1:, :, 1, 1], accuracy[1:, :, 2, 1] = early + JITTER, 0.95
+    distance = np.full((len(rows), NETWORKS, 3, 2), kappa[1])
+    distance[0] = kappa[0]
+    dims = ("row", "network", "step", "probe")
+    return xr.Dataset(
+        {"accuracy": (dims, accuracy), "kappa": (dims, distance)},
+        coords={"row": rows, "step": steps, "probe": ["train", "test"]},
+    )
+
+
+def test_claims_on_grokking():
+    right = verdicts(grokking.EXPERIMENT, grokked((0.4, 0.9), 0.8, (0.6, 0.2)))
+    assert set(right.values()) == {"reproduced"}
+    assert verdicts(grokking.EXPERIMENT, grokked((0.9, 0.9), 0.95, (0.6, 0.2)))["fig-6.5a-grokking"] == "not reproduced"
+    assert verdicts(grokking.EXPERIMENT, grokked((0.8, 0.9), 0.8, (0.6, 0.2)))["fig-6.5-removed"] == "not reproduced"
+    assert verdicts(grokking.EXPERIMENT, grokked((0.4, 0.9), 0.8, (0.2, 0.6)))["fig-6.5-richer"] == "not reproduced"
+
+
+def test_levers_that_do_nothing_are_caught(monkeypatch):
+    """Networks really trained, with every row of the table set to the default's scales."""
+    monkeypatch.setattr(grokking, "TABLE", dict.fromkeys(TABLE, TABLE["default"]))
+    quick = recipe.smaller(grokking.SCALES["smoke"], steps=400, records=6, width=24)
+    found = verdicts(grokking.EXPERIMENT, grokking.run(quick))
+    assert found["fig-6.5-removed"] == found["fig-6.5-richer"] == "not reproduced"
+
+
+def modular(test, kappa):
+    dims = ("network", "step", "probe")
+    accuracy = np.array([[0.0, 0.0], [1.0, test[0]], [1.0, test[1]]]) + JITTER[:, None, None]
+    accuracy[..., 1:, 0] = 1.0
+    distance = np.array([[0.5, 0.5], [kappa[0]] * 2, [kappa[1]] * 2]) + JITTER[:, None, None]
+    return xr.Dataset(
+        {
+            "accuracy": (dims, accuracy),
+            "kappa": (dims, distance),
+            "effective_dimension": (dims, 30 * distance),
+        },
+        coords={"step": [0, 10, 100], "probe": ["train", "test"]},
+        attrs={"modulus": "97"},
+    )
+
+
+def test_claims_on_modular_division():
+    right = verdicts(modular_division.EXPERIMENT, modular((0.1, 1.0), (0.5, 0.05)))
+    assert set(right.values()) == {"reproduced"}
+    wrong = verdicts(modular_division.EXPERIMENT, modular((0.9, 1.0), (0.05, 0.5)))
+    assert set(wrong.values()) == {"not reproduced"}
+    small = modular((0.1, 1.0), (0.5, 0.05)).assign_attrs(modulus="23")
+    assert verdicts(modular_division.EXPERIMENT, small)["fig-6.4-minimal"] == "not run"
+
+
+def test_names():
+    assert len(names("regimes")) == 10
