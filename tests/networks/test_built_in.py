@@ -90,7 +90,7 @@ def test_splitmix_against_its_published_outputs():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: LeNet(1), "classes must be a whole number of at least 2, got 1"),
+        (lambda: LeNet(0), "classes must be a whole number of at least 1, got 0"),
         (lambda: MLP(0), "inputs"),
         (lambda: MLP(dropout=1.0), "dropout must be below 1"),
         (lambda: MLP(activation="gelu"), "activation must be one of"),

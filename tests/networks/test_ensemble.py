@@ -191,7 +191,7 @@ def test_bad_settings(options, message):
         (X, Y, {"record_every": [3, 2]}, "increasing steps"),
         (X, Y, {"probe": X}, r"probe must be \(inputs, labels\)"),
         (X, Y, {"probe": (X, Y * 0)}, "probe labels must hold every class"),
-        (X, Y, {"probe": (X[:5], Y)}, "one label for each input"),
+        (X, Y, {"probe": (X[:5], Y)}, "probe must hold one label for each of the 5 inputs, got 36"),
         (X, Y, {"checkpoint": "run.pt"}, "checkpoint must end in .npz"),
         (X, np.stack([Y, Y]), {"probe": (X, Y)}, "one row for each of 3 copies, got 2"),
     ],

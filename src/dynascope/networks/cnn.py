@@ -15,7 +15,7 @@ class CNN(Network):
     Pooling and upsampling make each block coarse without making the image smaller.
 
     shape: of the images, (channel, row, column) with even sides
-    classes: how many numbers come out
+    classes: how many numbers come out, 1 for regression on one target
     channels: of each block
     depth: number of blocks
     slope: of the leaky ReLU below 0
@@ -40,7 +40,7 @@ class CNN(Network):
         shape = tuple(count("shape", each) for each in shape)
         if len(shape) != 3 or shape[1] % 2 or shape[2] % 2:
             raise ValueError(f"shape must be (channel, row, column) with even sides, got {shape}")
-        classes, channels = count("classes", classes, at_least=2), count("channels", channels)
+        classes, channels = count("classes", classes), count("channels", channels)
         depth = count("depth", depth)
         slope, dropout = scalar("slope", slope), checked_share("dropout", dropout)
         stages: dict[str, nn.Module] = {}

@@ -5,26 +5,32 @@ import json
 import time
 import warnings
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 import xarray as xr
 
-from dynascope.checks import as_float, count, flag, one_of, require
-from dynascope.data.corruption import checked_labels
+from dynascope.checks import count, flag, one_of
+from dynascope.networks import arguments
 from dynascope.networks.network import Network
 from dynascope.networks.recording import Course
-from dynascope.networks.training import LOSSES, OPTIMIZERS, SAMPLINGS, Settings, Trainer, check_vary
+from dynascope.networks.training import LOSSES, OPTIMIZERS, SAMPLINGS, TRAINED, Settings, Trainer
 from dynascope.records import with_provenance
 
-_DIMS = {
-    "class_mean": ("copy", "step", "class", "logit"),
-    "loss": ("copy", "step"),
-    "accuracy": ("copy", "step"),
+_ON_PROBES = {  # after (copy, step), and (probe) where probes have names
+    "class_mean": ("class", "logit"),
+    "loss": (),
+    "accuracy": (),
+    "output": ("sample", "logit"),
+    "load": ("layer",),
+    "load_pinv": ("layer",),
+    "kappa": (),
+    "effective_dimension": (),
+}
+_OTHERS = {
     "train_loss": ("copy", "step"),
-    "output": ("copy", "step", "sample", "logit"),
     "drawn_output": ("copy", "update", "draw", "logit"),
     "drawn_label": ("copy", "update", "draw"),
     "diverged_at": ("copy",),
@@ -45,8 +51,9 @@ class Ensemble:
     label_noise: share of each batch's labels that is drawn anew from all classes; one number or one for each copy
     input_noise: Gaussian noise on each batch, in units of the inputs' standard deviation; one number or one each
     vary: settings of the network that differ between copies, such as {"slope": [0, 0.5], "dropout": [0, 0.1]}
-    loss: cross_entropy, or mse: half the mean square of outputs − target_scale·(one-hot label)
+    loss: cross_entropy, or mse: half the mean square of outputs − target_scale·(one-hot label, or target)
     sampling: replacement draws each sample independently; shuffled goes through a new permutation each epoch
+    trained: all layers, or the last linear one only, which makes a linear model of the first features
     precision: float32 or float64
     device: cpu, cuda, cuda:1, …; a GPU if there is one. On a GPU the step is captured in a CUDA graph.
 
@@ -76,37 +83,35 @@ class Ensemble:
         vary: Any = None,
         loss: Any = "cross_entropy",
         sampling: Any = "replacement",
+        trained: Any = "all",
         precision: Any = "float32",
         device: Any = None,
     ) -> None:
         if not isinstance(network, Network):
             raise ValueError(f"network must be one of dynascope.networks, got {type(network).__name__}")
-        numbers = _copy_numbers(copies)
-        per_copy = {
+        numbers = arguments.copy_numbers(copies)
+        given: dict[str, Any] = {
             "learning_rate": learning_rate,
             "momentum": momentum,
             "weight_decay": weight_decay,
             "label_noise": label_noise,
             "input_noise": input_noise,
         }
-        arrays = {name: _per_copy(name, value, len(numbers)) for name, value in per_copy.items()}
-        for name, most in (("momentum", 1.0), ("label_noise", 1.0)):
-            require(name, arrays[name], arrays[name] <= most, f"be at most {most}")
-        varied = {name: _per_copy(f"vary[{name!r}]", v, len(numbers), least=None) for name, v in (vary or {}).items()}
-        check_vary(network, varied)
+        given = dict(arguments.per_copy(given, len(numbers)))
         self.network = network
         self.trainer: Trainer | None = None
         self.settings = Settings(
             copies=numbers,
-            **arrays,
-            batch_size=count("batch_size", batch_size, at_least=2 if _has_batch_norm(network) else 1),
+            **given,
+            batch_size=count("batch_size", batch_size, at_least=2 if arguments.has_batch_norm(network) else 1),
             seed=count("seed", seed, at_least=0),
             optimizer=one_of("optimizer", optimizer, OPTIMIZERS),
-            vary=varied,
+            vary=arguments.vary(network, vary, len(numbers)),
             loss=one_of("loss", loss, LOSSES),
             sampling=one_of("sampling", sampling, SAMPLINGS),
+            trained=one_of("trained", trained, TRAINED),
             precision=one_of("precision", precision, ("float32", "float64")),
-            device=_device(device),
+            device=arguments.device(device),
         )
 
     def fit(
@@ -117,6 +122,8 @@ class Ensemble:
         *,
         probe: Any = None,
         record_every: Any = 20,
+        measures: Any = (),
+        later: Any = None,
         keep_outputs: Any = False,
         keep_drawn: Any = False,
         checkpoint: Any = None,
@@ -126,19 +133,28 @@ class Ensemble:
         """Train all copies from the start and record what they do on the probe samples.
 
         x: inputs (sample, *shape of the network)
-        y: labels (sample,), or (copy, sample) where each copy has its own, corrupted ones for instance
+        y: labels (sample,), or (copy, sample) where each copy has its own, corrupted ones for instance; for regression
+            (loss="mse") targets (sample, output) or (copy, sample, output), as floats
         steps: updates of each copy; `step` in the record counts them, 0 is before the first
-        probe: (inputs, labels) to measure on; the training samples if not given
+        probe: (inputs, labels) to measure on, the training samples if not given; or several by name, such as
+            {"train": (x, y), "test": (xt, yt)}: what is measured then has a dimension `probe`
         record_every: measure after as many steps, and at the start and end; or a list of steps
+        measures: of features, taken on the way: load, load_pinv, kappa, effective_dimension
+        later: settings that change on the way, such as {2000: {"dropout": 0.3}}: from the update after step 2000 on
         keep_outputs: also record `output` (copy, step, sample, logit) of each probe sample
         keep_drawn: also record the drawn samples' outputs before each update, `drawn_output`, and their `drawn_label`
         checkpoint: .npz file: saved on the way, and continued bit for bit (on a CPU) if it is there
         checkpoint_every: save after as many steps; every 30 seconds if not given
 
         The record holds class_mean (copy, step, class, logit), the mean output over the probe samples of each class,
-        in evaluation mode; loss and accuracy on the probe; train_loss, the mean loss of the batches since the step
-        recorded before; and diverged_at, the step at which a copy's loss stopped being finite, or −1. Such a copy is
-        named in a warning, the others go on.
+        in evaluation mode; loss and accuracy on the probe (for regression, loss alone); train_loss, the mean loss of
+        the batches since the step recorded before; and diverged_at, the step at which a copy's loss stopped being
+        finite, or −1. Such a copy is named in a warning, the others go on.
+
+        Measures are those of `dynascope.measure`, taken for all copies at once where they train: load (…, layer) is
+        log(tr Σw / tr Σb) at the network's probe points, for regression the misfit of the best linear fit; load_pinv
+        is log tr(Σw Σb⁺); kappa and effective_dimension, (2.6) of the layerwise thesis, are those of the features that
+        the last linear layer reads. Memory is needed for the features of one copy on all samples of a probe.
 
         >>> from dynascope.data import geomnist
         >>> from dynascope.networks import MLP
@@ -149,27 +165,35 @@ class Ensemble:
         ([0, 1, 5], [0.1, 0.2])
         """
         begun = time.perf_counter()
-        x, y = _inputs("x", x, self.network), self._labels(y)
-        if len(x) != y.shape[-1]:
-            raise ValueError(f"y must hold one label for each of the {len(x)} inputs, got {y.shape[-1]}")
-        if self.settings.batch_size > len(x):
-            raise ValueError(f"batch_size must be at most {len(x)}, the samples in x, got {self.settings.batch_size}")
+        settings = self.settings
+        whose: dict[str, Any] = {"copies": len(settings.copies), "loss": settings.loss}
+        x, y = arguments.pair("fit", (x, y), self.network, **whose)
+        if settings.batch_size > len(x):
+            raise ValueError(f"batch_size must be at most {len(x)}, the samples in x, got {settings.batch_size}")
+        if y.dtype.kind == "f" and settings.label_noise.any():
+            raise ValueError("label_noise must be 0 for regression, which has no labels; use input_noise")
+        probes = self._probes(probe, x, y, whose)
         course = Course(
-            probe=self._probe(probe, x, y),
-            record_at=_record_steps(count("steps", steps), record_every),
-            keep_outputs=flag("keep_outputs", keep_outputs),
-            checkpoint=None if checkpoint is None else _npz(checkpoint),
+            probes=probes,
+            record_at=arguments.record_steps(count("steps", steps), record_every),
+            measures=arguments.measures(measures, self.network, probes),
+            keep_outputs=_kept(keep_outputs, probes),
+            checkpoint=None if checkpoint is None else arguments.npz(checkpoint),
             checkpoint_every=None if checkpoint_every is None else count("checkpoint_every", checkpoint_every),
             progress=progress,
         )
-        course.fingerprint = self._fingerprint(x, y, course, keep_drawn=flag("keep_drawn", keep_drawn))
-        self.trainer = Trainer(self.network, self.settings, x, y, keep_drawn=keep_drawn)
+        settings = replace(settings, later=arguments.later(self.network, later, len(settings.copies), steps))
+        course.fingerprint = self._fingerprint(
+            x, y, course, settings=settings, keep_drawn=flag("keep_drawn", keep_drawn)
+        )
+        self.trainer = Trainer(self.network, settings, x, y, keep_drawn=keep_drawn)
         arrays = course.run(self.trainer)
-        if keep_drawn:
+        if keep_drawn and y.dtype.kind != "f":
             drawn = self.trainer.batches(0, self.trainer.steps_done).cpu().numpy().swapaxes(0, 1)
-            arrays["drawn_label"] = np.stack([row[own] for row, own in zip(self._own(y), drawn, strict=True)])
+            own = np.broadcast_to(y, (len(settings.copies), y.shape[1]))
+            arrays["drawn_label"] = np.stack([row[picked] for row, picked in zip(own, drawn, strict=True)])
         self._warn(arrays["diverged_at"])
-        return self._label(arrays, course.record_at, time.perf_counter() - begun)
+        return self._label(arrays, course, settings, time.perf_counter() - begun)
 
     def trained(self, index: Any) -> Network:
         """Return the network of one copy (by its place in the list) after `fit`, in evaluation mode.
@@ -187,42 +211,34 @@ class Ensemble:
             raise ValueError(f"index must be below {self.trainer.size}, the number of copies, got {index}")
         return self.trainer.copy_of(index)
 
-    def _labels(self, y: Any) -> np.ndarray:
-        values = np.asarray(y)
-        if values.ndim != 2:
-            return checked_labels("y", values, self.network.classes)[0]
-        if len(values) != len(self.settings.copies):
-            raise ValueError(f"y must have one row for each of {len(self.settings.copies)} copies, got {len(values)}")
-        return np.stack([checked_labels(f"y[{i}]", row, self.network.classes)[0] for i, row in enumerate(values)])
-
-    def _own(self, y: np.ndarray) -> np.ndarray:
-        return np.broadcast_to(y, (len(self.settings.copies), y.shape[-1]))
-
-    def _probe(self, probe: Any, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if probe is None and y.ndim == 2:
+    def _probes(
+        self, probe: Any, x: np.ndarray, y: np.ndarray, whose: Mapping[str, Any]
+    ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        if probe is None and len(y) > 1:
             raise ValueError("probe must be given where copies have labels of their own")
         if probe is None:
-            return x, y
-        if not isinstance(probe, tuple | list) or len(probe) != 2:
-            raise ValueError(f"probe must be (inputs, labels), got {type(probe).__name__}")
-        inputs = _inputs("probe inputs", probe[0], self.network)
-        labels = checked_labels("probe labels", probe[1], self.network.classes)[0]
-        if len(inputs) != len(labels):
-            raise ValueError(f"probe must hold one label for each input, got {len(inputs)} and {len(labels)}")
-        return inputs, labels
+            return {"": (x, y)}
+        if not isinstance(probe, Mapping):
+            return {"": arguments.pair("probe", probe, self.network, **whose)}
+        if not probe or not all(isinstance(name, str) and name for name in probe):
+            raise ValueError(f"probe must be (inputs, labels), or several of them by name, got names {list(probe)!r}")
+        return {name: arguments.pair(f"probe {name!r}", given, self.network, **whose) for name, given in probe.items()}
 
-    def _facts(self) -> dict[str, Any]:
-        facts = {name: value for name, value in vars(self.settings).items() if name not in ("device", "seed")}
+    def _facts(self, settings: Settings) -> dict[str, Any]:
+        facts = {name: value for name, value in vars(settings).items() if name not in ("device", "seed")}
         facts["vary"] = dict(facts["vary"])
         return {"network": type(self.network).__name__, **facts}
 
-    def _fingerprint(self, x: np.ndarray, y: np.ndarray, course: Course, *, keep_drawn: bool) -> str:
+    def _fingerprint(
+        self, x: np.ndarray, y: np.ndarray, course: Course, *, settings: Settings, keep_drawn: bool
+    ) -> str:
         sha = hashlib.sha256()
-        facts = self._facts() | {"seed": self.settings.seed, "network": repr(self.network)}
-        facts |= {"keep": [course.keep_outputs, keep_drawn], "shapes": [x.shape, y.shape]}
+        facts = self._facts(settings) | {"seed": settings.seed, "network": repr(self.network)}
+        facts |= {"keep": [course.keep_outputs, keep_drawn, course.measures], "shapes": [x.shape, y.shape]}
+        facts["probes"] = {name: [each.shape for each in pair] for name, pair in course.probes.items()}
         facts["buffers"] = {name: buffer.tolist() for name, buffer in self.network.named_buffers()}
         sha.update(json.dumps(facts, default=lambda value: value.tolist(), sort_keys=True).encode())
-        for array in (x, y, *course.probe):
+        for array in (x, y, *(each for pair in course.probes.values() for each in pair)):
             sha.update(np.ascontiguousarray(array).tobytes())
         return sha.hexdigest()
 
@@ -236,88 +252,32 @@ class Ensemble:
                 stacklevel=3,
             )
 
-    def _label(self, arrays: Mapping[str, np.ndarray], steps: Any, wall_time: float) -> xr.Dataset:
-        given = self.settings
+    def _label(self, arrays: Mapping[str, np.ndarray], course: Course, given: Settings, wall_time: float) -> xr.Dataset:
+        steps, named = course.record_at, "" not in course.probes
         varied = {name: getattr(given, name) for name in ("learning_rate", "momentum", "weight_decay")}
         varied |= {"label_noise": given.label_noise, "input_noise": given.input_noise, **given.vary}
         coords: dict[str, Any] = {name: ("copy", v) for name, v in varied.items() if len(set(v.tolist())) > 1}
         coords |= {"copy": given.copies, "step": ("step", np.array(steps), {"units": "updates"})}
-        run = xr.Dataset({name: (_DIMS[name], values) for name, values in arrays.items()}, coords=coords)
-        options = {"steps": int(steps[-1]), "record_steps": len(steps)}
-        run = with_provenance(
+        if named:
+            coords["probe"] = list(course.probes)
+        if {"load", "load_pinv"} & set(course.measures):
+            coords["layer"] = list(self.network.probes)
+        common = ("copy", "step", *(["probe"] if named else []))
+        dims = _OTHERS | {name: (*common, *own) for name, own in _ON_PROBES.items()}
+        run = xr.Dataset({name: (dims[name], values) for name, values in arrays.items()}, coords=coords)
+        return with_provenance(
             run,
             "Ensemble",
-            self._facts(),
-            options=options,
+            self._facts(given),
+            options={"steps": int(steps[-1]), "record_steps": len(steps), "measures": list(course.measures)},
             seed=given.seed,
             precision=given.precision,
             wall_time=wall_time,
+            device=torch.cuda.get_device_name(given.device) if given.device.startswith("cuda") else "cpu",
         )
-        device = torch.cuda.get_device_name(given.device) if given.device.startswith("cuda") else "cpu"
-        return run.assign_attrs(device=json.dumps(device))
 
 
-def _copy_numbers(copies: Any) -> np.ndarray:
-    if np.ndim(copies) == 0:
-        return np.arange(count("copies", copies))
-    numbers = np.array([count("copies", each, at_least=0) for each in copies], np.int64)
-    if numbers.size == 0 or len(set(numbers.tolist())) < numbers.size:
-        raise ValueError(f"copies must be a number, or a list of different numbers of copies, got {copies!r}")
-    return numbers
-
-
-def _per_copy(name: str, value: Any, copies: int, *, least: float | None = 0.0) -> np.ndarray:
-    values = as_float(name, value)
-    if values.shape not in ((), (copies,)):
-        raise ValueError(f"{name} must be one number or {copies}, one for each copy, got shape {values.shape}")
-    if least is not None:
-        require(name, values, values >= least, f"be at least {least}")
-    return np.broadcast_to(values, (copies,)).copy()
-
-
-def _has_batch_norm(network: Network) -> bool:
-    return any(isinstance(layer, torch.nn.modules.batchnorm._BatchNorm) for layer in network.modules())
-
-
-def _device(device: Any) -> str:
-    if device is None:
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        found = torch.device(device)
-        torch.zeros(1, device=found)
-    except (RuntimeError, TypeError, AssertionError) as error:
-        raise ValueError(f"device must be one that PyTorch has here, such as cpu, got {device!r}") from error
-    return str(found)
-
-
-def _inputs(name: str, x: Any, network: Network) -> np.ndarray:
-    try:
-        values = np.asarray(x)
-    except ValueError:
-        values = np.array(None)
-    if values.dtype.kind not in "iuf" or values.ndim == 0:
-        raise ValueError(f"{name} must be numbers in one array, all samples of the same shape {network.shape}")
-    if values.shape[1:] != network.shape or len(values) == 0:
-        raise ValueError(f"{name} must have the shape (sample, {str(network.shape)[1:-1]}), got {values.shape}")
-    if network.tokens is None:
-        return as_float(name, values)
-    allowed = (values >= 0) & (values < network.tokens) & (values == np.floor(values))
-    require(name, values, allowed, f"be whole numbers from 0 to {network.tokens - 1}")
-    return values.astype(np.int64)
-
-
-def _record_steps(steps: int, record_every: Any) -> list[int]:
-    if np.ndim(record_every) == 0:
-        every = count("record_every", record_every)
-        return sorted({*range(0, steps + 1, every), steps})
-    chosen = [count("record_every", each, at_least=0) for each in record_every]
-    if not chosen or chosen != sorted(set(chosen)) or chosen[-1] > steps:
-        raise ValueError(f"record_every must be a number, or increasing steps up to {steps}, got {record_every!r}")
-    return sorted({*chosen, steps})
-
-
-def _npz(checkpoint: Any) -> Path:
-    path = Path(checkpoint)
-    if path.suffix != ".npz":
-        raise ValueError(f"checkpoint must end in .npz, got {path.name!r}")
-    return path
+def _kept(keep_outputs: Any, probes: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> bool:
+    if flag("keep_outputs", keep_outputs) and len({len(x) for x, _ in probes.values()}) > 1:
+        raise ValueError("keep_outputs must be False where probes have different numbers of samples")
+    return bool(keep_outputs)

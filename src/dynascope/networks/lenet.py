@@ -11,7 +11,7 @@ from dynascope.networks.network import Linear, Network
 class LeNet(Network):
     """Two convolutions with pooling, then fully connected 400–120–84–classes, for images of 32 × 32.
 
-    classes: how many numbers come out
+    classes: how many numbers come out, 1 for regression on one target
     channels: of the images
     PyTorch's default initial weights. Source: locally elastic paper, appendix D.
 
@@ -20,7 +20,7 @@ class LeNet(Network):
     """
 
     def __init__(self, classes: Any = 3, channels: Any = 1) -> None:
-        classes, channels = count("classes", classes, at_least=2), count("channels", channels)
+        classes, channels = count("classes", classes), count("channels", channels)
         stages: dict[str, nn.Module] = {
             "conv_1": nn.Conv2d(channels, 6, 5),
             "act_1": nn.ReLU(),

@@ -8,23 +8,24 @@ import torch
 from torch import Tensor, nn
 
 from dynascope.checks import count, flag, one_of, require, scalar
-from dynascope.networks.network import Dropout, LeakyReLU, Linear, Network, Scale
+from dynascope.networks.network import Dropout, Flatten, LeakyReLU, Linear, Network, Scale
 
 
 class MLP(Network):
     """`depth` × [linear – batch norm – activation – dropout], then linear to the classes.
 
     inputs: length of the inputs, or their shape, which is flattened
-    classes: how many numbers come out
+    classes: how many numbers come out, 1 for regression on one target
     width: of each hidden layer
     depth: number of hidden layers
     activation: leaky_relu, tanh or linear
     slope: of the leaky ReLU below 0; 0 is the ReLU, 1 is linear
     batch_norm: on the inputs and in each hidden layer
     dropout: share of the activations that are set to 0
+    input_scale: the inputs are multiplied by it
     output_scale: the outputs are multiplied by it
     weight_scale: the initial weights are multiplied by it, not the biases
-    target_scale: an ensemble's squared loss compares the outputs with target_scale·(one-hot label)
+    target_scale: an ensemble's squared loss compares the outputs with target_scale·(one-hot label, or target)
     init: "default" is PyTorch's; "lecun" draws weights with variance 1/(fan in) and sets biases to 0
 
     Probe points: the inputs as the first layer sees them (`norm_0` or `flat`), and each activation before dropout.
@@ -48,6 +49,7 @@ class MLP(Network):
         slope: Any = 0.0,
         batch_norm: Any = False,
         dropout: Any = 0.0,
+        input_scale: Any = 1.0,
         output_scale: Any = 1.0,
         weight_scale: Any = 1.0,
         target_scale: Any = 1.0,
@@ -55,11 +57,11 @@ class MLP(Network):
     ) -> None:
         shape = (inputs,) if isinstance(inputs, int) else tuple(inputs)
         length = math.prod(count("inputs", each) for each in shape)
-        width, depth, classes = count("width", width), count("depth", depth), count("classes", classes, at_least=2)
+        width, depth, classes = count("width", width), count("depth", depth), count("classes", classes)
         one_of("activation", activation, ("leaky_relu", "tanh", "linear"))
         self_made = {"tanh": nn.Tanh, "linear": nn.Identity}
         slope, dropout = scalar("slope", slope), checked_share("dropout", dropout)
-        stages: dict[str, nn.Module] = {"flat": nn.Flatten()}
+        stages: dict[str, nn.Module] = {"flat": Flatten(scalar("input_scale", input_scale))}
         if flag("batch_norm", batch_norm):
             stages["norm_0"] = nn.BatchNorm1d(length)
         for k in range(1, depth + 1):

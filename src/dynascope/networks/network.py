@@ -2,13 +2,14 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from dynascope.networks import chance
 
-ADJUSTABLE = ("slope", "dropout", "output_scale", "weight_scale", "target_scale")
+ADJUSTABLE = ("slope", "dropout", "input_scale", "output_scale", "weight_scale", "target_scale")
 
 
 class LeakyReLU(nn.Module):
@@ -59,6 +60,20 @@ class Dropout(nn.Module):
         return torch.where(drawn < self.dropout, 0.0, x / (1 - self.dropout))
 
 
+class Flatten(nn.Module):
+    """(n, …) → (n, inputs), multiplied by a fixed number."""
+
+    input_scale: Tensor
+
+    def __init__(self, input_scale: float) -> None:
+        super().__init__()
+        self.register_buffer("input_scale", torch.tensor(float(input_scale)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply it."""
+        return self.input_scale * x.flatten(1)
+
+
 class Scale(nn.Module):
     """Multiply by a fixed number."""
 
@@ -98,18 +113,31 @@ class Network(nn.Module):
         for number, layer in enumerate(layer for layer in self.modules() if isinstance(layer, Dropout)):
             layer.stream = chance.DROPOUT + number
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(n, *shape) → (n, class)."""
-        return self.stages(x)  # type: ignore[no-any-return]
-
-    def features(self, x: Tensor) -> dict[str, Tensor]:
-        """Return the values after each probe point, and `logits`."""
+    def forward(self, x: Tensor, at: Sequence[str] = ()) -> Any:
+        """(n, *shape) → (n, class); with stages in `at`, the values after each of them too, as `features` has them."""
+        if not at:
+            return self.stages(x)
         found = {}
         for name, stage in self.stages.named_children():
             x = stage(x)
-            if name in self.probes:
+            if name in at:
                 found[name] = x
         return found | {"logits": x}
+
+    def features(self, x: Tensor) -> dict[str, Tensor]:
+        """Return the values after each probe point, and `logits`."""
+        return self.forward(x, self.probes)  # type: ignore[no-any-return]
+
+    @property
+    def last(self) -> str:
+        """Name of the stage whose values the last linear layer reads, the features Φ of the layerwise thesis."""
+        names = [name for name, _ in self.stages.named_children()]
+        return names[names.index(self.readout) - 1]
+
+    @property
+    def readout(self) -> str:
+        """Name of the last linear layer."""
+        return [name for name, stage in self.stages.named_children() if isinstance(stage, nn.Linear)][-1]
 
     def reset_parameters(self) -> None:
         """Draw all weights again, from PyTorch's generator."""

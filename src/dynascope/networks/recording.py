@@ -7,14 +7,16 @@ import os
 import time
 import uuid
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from dynascope.networks.measuring import measured
 from dynascope.networks.training import Trainer
 from dynascope.progress import progress_bar
 
@@ -26,16 +28,18 @@ _SAVE_SECONDS = 30.0
 class Course:
     """What is measured, when, and where the state is saved.
 
-    probe: inputs and labels on which the copies are measured
+    probes: inputs, and labels or targets, on which the copies are measured, by name; one without a name is called ""
     record_at: steps at which they are measured, increasing, the last one is where training ends
+    measures: measures of features that are taken too
     keep_outputs: also keep the outputs on each probe sample
     checkpoint: .npz file to save to and go on from
     checkpoint_every: save after as many steps; every 30 seconds if not given
     fingerprint: text that must be the same for a checkpoint to be used
     """
 
-    probe: tuple[np.ndarray, np.ndarray]
+    probes: Mapping[str, tuple[np.ndarray, np.ndarray]]
     record_at: Sequence[int]
+    measures: Sequence[str] = ()
     keep_outputs: bool = False
     checkpoint: Path | None = None
     checkpoint_every: int | None = None
@@ -48,7 +52,7 @@ class Course:
         """Train to the end and return arrays over (copy, step, …); a checkpoint that is there is continued."""
         if self.checkpoint is not None and self.checkpoint.exists():
             self._resume(trainer)
-        x, y = trainer.inputs(self.probe[0]), torch.as_tensor(self.probe[1]).to(trainer.device)
+        probes = {name: (trainer.inputs(x), trainer.labels(y)) for name, (x, y) in self.probes.items()}
         last, saved, saved_at = int(self.record_at[-1]), trainer.steps_done, time.monotonic()
         begun, first = time.monotonic(), trainer.steps_done
 
@@ -64,7 +68,7 @@ class Course:
                     if self._due(trainer.steps_done - saved, time.monotonic() - saved_at):
                         self._save(trainer)
                         saved, saved_at = trainer.steps_done, time.monotonic()
-                self._measure(trainer, x, y)
+                self._measure(trainer, probes)
                 done(trainer.steps_done, how)
         if self.checkpoint is not None and saved < last:
             self._save(trainer)
@@ -76,29 +80,50 @@ class Course:
         return seconds > _SAVE_SECONDS if self.checkpoint_every is None else steps >= self.checkpoint_every
 
     @torch.no_grad()
-    def _measure(self, trainer: Trainer, x: Tensor, y: Tensor) -> None:
-        """Class means, loss and accuracy of all copies; nothing leaves the device."""
-        outputs = trainer.outputs(x)
-        members = torch.nn.functional.one_hot(y, trainer.network.classes).to(outputs.dtype)
+    def _measure(self, trainer: Trainer, probes: Mapping[str, tuple[Tensor, Tensor]]) -> None:
+        """Measure all copies on all probes; nothing leaves the device."""
+        each = [self._look(trainer, x, y) for x, y in probes.values()]
+        found = each[0] if "" in probes else {n: torch.stack([one[n] for one in each], 1) for n in each[0]}
         since = trainer.steps_done - (self.recorded[-1] if self.recorded else 0)
-        found = {
-            "class_mean": torch.einsum("sk,csl->ckl", members / members.sum(0), outputs),
-            "loss": trainer.losses(outputs, y),
-            "accuracy": (outputs.argmax(-1) == y).to(outputs.dtype).mean(1),
-            "train_loss": trainer.mutable["loss_sum"] / since if since else trainer.mutable["loss_sum"] + torch.nan,
-        }
-        if self.keep_outputs:
-            found["output"] = outputs
+        total = trainer.mutable["loss_sum"]
+        found["train_loss"] = total / since if since else total + torch.nan
         for name, value in found.items():
             self.records.setdefault(name, []).append(value)
         self.recorded.append(trainer.steps_done)
-        trainer.mutable["loss_sum"].zero_()
+        total.zero_()
         diverged = trainer.mutable["diverged_at"]
         if bool((diverged >= 0).all()):
             raise FloatingPointError(
                 f"all {trainer.size} copies left the finite numbers, the first at step {int(diverged.min())}; "
                 "lower learning_rate"
             )
+
+    def _look(self, trainer: Trainer, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """What one probe shows: class means, loss, accuracy, outputs, measures of features."""
+        found: dict[str, Tensor] = {}
+        if self.measures:
+            outputs, found = self._measure_features(trainer, x, y)
+        else:
+            outputs = trainer.outputs(x)
+        found["loss"] = trainer.losses(outputs, y)
+        if not y.is_floating_point():
+            members = torch.nn.functional.one_hot(y, trainer.network.classes).to(outputs.dtype)
+            found["class_mean"] = (members / members.sum(1, keepdim=True)).mT @ outputs
+            found["accuracy"] = (outputs.argmax(-1) == y).to(outputs.dtype).mean(1)
+        if self.keep_outputs:
+            found["output"] = outputs
+        return found
+
+    def _measure_features(self, trainer: Trainer, x: Tensor, y: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Outputs and measures, for some copies at a time."""
+        network = trainer.network
+        at = {*(network.probes if any(name.startswith("load") for name in self.measures) else ()), network.last}
+        shape: dict[str, Any] = {"classes": network.classes, "probes": network.probes, "last": network.last}
+        outputs, parts = [], []
+        for copies, features in trainer.features(x, tuple(at)):
+            outputs.append(features["logits"])
+            parts.append(measured(self.measures, features, y[copies], **shape))
+        return torch.cat(outputs), {name: torch.cat([part[name] for part in parts]) for name in self.measures}
 
     def _arrays(self) -> dict[str, np.ndarray]:
         """(copy, step, …)."""

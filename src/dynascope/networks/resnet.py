@@ -34,7 +34,7 @@ class Residual(nn.Module):
 class ResNet18(Network):
     """Eight residual blocks of two convolutions, from `width` to 8·`width` channels; no pooling at the start.
 
-    classes: how many numbers come out
+    classes: how many numbers come out, 1 for regression on one target
     channels: of the images
     width: channels of the first blocks
     size: pixels of a side of the images; any size from 8 works
@@ -45,7 +45,7 @@ class ResNet18(Network):
     """
 
     def __init__(self, classes: Any = 10, channels: Any = 3, *, width: Any = 64, size: Any = 32) -> None:
-        classes, channels = count("classes", classes, at_least=2), count("channels", channels)
+        classes, channels = count("classes", classes), count("channels", channels)
         width = count("width", width)
         stages: dict[str, nn.Module] = {
             "conv": nn.Conv2d(channels, width, 3, padding=1, bias=False),

@@ -7,8 +7,10 @@ Needs only PyTorch and NumPy.
 """
 
 import copy
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,11 +18,13 @@ from torch import Tensor
 from torch.func import functional_call, vmap
 
 from dynascope.networks import chance
-from dynascope.networks.network import Dropout, Network
+from dynascope.networks.network import Dropout, Linear, Network
 
 OPTIMIZERS, LOSSES, SAMPLINGS = ("sgd", "adam"), ("cross_entropy", "mse"), ("replacement", "shuffled")
+TRAINED = ("all", "last")
 _BETAS, _TINY = (0.9, 0.999), 1e-8  # Adam's, as in its paper
 _BLOCK_STEPS, _BLOCK_DRAWS = 512, 1 << 21  # batch orders are made for some steps at a time
+_HELD = {"cuda": 1 << 29}  # numbers of features that are held at a time; 1 << 24 elsewhere
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,8 @@ class Settings:
     vary: Mapping[str, np.ndarray] = field(default_factory=dict)
     loss: str = "cross_entropy"
     sampling: str = "replacement"
+    trained: str = "all"
+    later: Mapping[int, Mapping[str, np.ndarray]] = field(default_factory=dict)  # what changes after a step
     precision: str = "float32"
     device: str = "cpu"
 
@@ -71,7 +77,7 @@ class Trainer:
     """The state of an ensemble in training, on one device.
 
     x: inputs (sample, *shape), float or, for tokens, int64
-    y: labels (sample,), or (copy, sample) where copies have labels of their own
+    y: labels (sample,), or (copy, sample) where copies have labels of their own; or targets (1 or copy, sample, output)
     keep_drawn: also keep the outputs of the drawn samples, before each update
 
     >>> from dynascope.networks import LeNet
@@ -89,12 +95,13 @@ class Trainer:
         self.device, self.dtype = torch.device(settings.device), getattr(torch, settings.precision)
         self.size, self.keep_drawn = len(settings.copies), keep_drawn
         self.parameters, self.buffers = initial_state(network, settings)
-        for parameter in self.parameters.values():
-            parameter.requires_grad_()
-        self.x, self.y = self.inputs(x), torch.as_tensor(np.atleast_2d(y)).to(self.device)
-        self.input_scale = float(np.std(x)) if np.any(settings.input_noise) else 0.0
+        trained = f"stages.{network.readout}." if settings.trained == "last" else ""
+        self.trained = {name: p.requires_grad_() for name, p in self.parameters.items() if name.startswith(trained)}
+        self.x, self.y = self.inputs(x), self.inputs(np.atleast_2d(y))
+        noise = [settings.input_noise, *(each.get("input_noise", 0.0) for each in settings.later.values())]
+        self.input_spread = float(np.std(x)) if any(map(np.any, noise)) else 0.0
         self._per_copy()
-        self.steps_done = 0
+        self.steps_done, self.changes = 0, 0
         self.mutable = self._fresh_state()
         self.drawn: list[np.ndarray] = []
         self._graph: torch.cuda.CUDAGraph | None = None
@@ -104,6 +111,11 @@ class Trainer:
         tensor = torch.as_tensor(x).to(self.device)
         return tensor.to(self.dtype) if tensor.is_floating_point() else tensor
 
+    def labels(self, y: np.ndarray) -> Tensor:
+        """Move labels (sample,) or targets (1, sample, output), or those of each copy, to the device: (copy, …)."""
+        moved = self.inputs(np.atleast_2d(y))
+        return moved.expand(self.size, *moved.shape[1:])
+
     def _per_copy(self) -> None:
         """Settings as tensors over the copies, and the keys of their random numbers."""
         given = self.settings
@@ -112,19 +124,36 @@ class Trainer:
             return torch.as_tensor(np.broadcast_to(values, (self.size,)).copy()).to(self.device, self.dtype)
 
         self.rate, self.momentum = tensor(given.learning_rate), tensor(given.momentum)
-        self.decay, self.input_noise = tensor(given.weight_decay), tensor(given.input_noise * self.input_scale)
+        self.decay, self.input_noise = tensor(given.weight_decay), tensor(given.input_noise * self.input_spread)
+        self.noisy_inputs = bool(np.any(given.input_noise))
+        own_rows = torch.arange(self.size, device=self.device) * self.x.shape[0]
+        self.rows = (own_rows if self.y.shape[0] > 1 else own_rows * 0)[:, None]  # where a copy's labels begin
         spoiled = (np.broadcast_to(given.label_noise, (self.size,)) * given.batch_size).astype(int)
         self.spoiled = torch.as_tensor(spoiled).to(self.device) if spoiled.any() else None
         numbers = torch.as_tensor(given.copies).to(self.device)
         own = chance.keys(torch.full_like(numbers, given.seed), numbers)
         self.order_keys, self.noise_keys = chance.keys(own, chance.ORDER), chance.keys(own, chance.NOISE)
         self.key_names = [f"{n}.key" for n, layer in self.network.named_modules() if isinstance(layer, Dropout)]
-        self.noisy = bool(self.key_names) or self.spoiled is not None or self.input_scale > 0
+        self.noisy = bool(self.key_names) or self.spoiled is not None or self.noisy_inputs
         self.plain = not (any(given.momentum) or given.optimizer == "adam")
+        self.at_once = self._layers_at_once() if self.plain else {}
+
+    def _layers_at_once(self) -> dict[str, tuple[str, str]]:
+        """Weights that plain SGD can update by the product of two factors: (stage that the layer reads, bias).
+
+        A gradient as large as the weights is then never written, which is what takes the time in small batches.
+        """
+        names = [name for name, _ in self.network.stages.named_children()]
+        layers = [
+            (before, f"stages.{name}")
+            for before, name in pairwise(names)
+            if isinstance(self.network.stages.get_submodule(name), Linear)
+        ]
+        return {f"{name}.weight": (at, f"{name}.bias") for at, name in layers if f"{name}.weight" in self.trained}
 
     def _fresh_state(self) -> dict[str, Tensor]:
         """All that a step changes, by name; changed in place, so that a captured graph sees it."""
-        zeros = {name: torch.zeros_like(p, requires_grad=False) for name, p in self.parameters.items()}
+        zeros = {name: torch.zeros_like(p, requires_grad=False) for name, p in self.trained.items()}
         state = {f"parameter/{name}": p for name, p in self.parameters.items()}
         state |= {f"buffer/{name}": b for name, b in self.buffers.items()}
         if not self.plain:
@@ -152,18 +181,21 @@ class Trainer:
     def _step(self) -> None:
         """Draw a batch for every copy, follow the gradient once. Works on tensors only, so that CUDA can capture it."""
         pick = self.order.index_select(0, self.position)[0]  # (copy, draw)
-        x, y = self.x[pick], self.y.expand(self.size, -1).gather(1, pick)
+        x, y = self.x[pick], self.y.flatten(0, 1)[pick + self.rows]
         step = self.mutable["step"]
         if self.noisy:
             keys = chance.keys(self.noise_keys, step)
             x, y = self._spoil(x, y, keys)
-        outputs = self._forward(x, dict.fromkeys(self.key_names, keys) if self.key_names else {})
+        held = self._held()
+        seen = self._forward(held, x, dict.fromkeys(self.key_names, keys) if self.key_names else {})
+        outputs = seen["logits"]
         losses = self._losses(outputs, y).mean(1)
         # plain SGD: the learning rates go in here, which saves a pass over all gradients
         total = (losses * self.rate).sum() if self.plain else losses.sum()
-        gradients = torch.autograd.grad(total, list(self.parameters.values()))
+        wanted = [name for name in self.trained if name not in self.at_once]
+        gradients = dict(zip(wanted, torch.autograd.grad(total, [held[name] for name in wanted]), strict=True))
         with torch.no_grad():
-            self._update(dict(zip(self.parameters, gradients, strict=True)))
+            self._update(gradients, seen)
             self.mutable["loss_sum"] += losses
             worst = self.mutable["diverged_at"]
             worst.copy_(torch.where((worst < 0) & ~torch.isfinite(losses), step, worst))
@@ -172,14 +204,35 @@ class Trainer:
             step += 1
             self.position += 1
 
-    def _forward(self, x: Tensor, keys: Mapping[str, Tensor], shared: bool = False) -> Tensor:
-        """(copy, sample, class); x is (copy, sample, …), or (sample, …) shared by all copies."""
+    def _held(self) -> dict[str, Tensor]:
+        """Parameters as the forward pass gets them: where weights are updated at once, each sample has its own bias.
 
-        def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
-            return functional_call(self.network, (parameters, buffers), (x,))  # type: ignore[no-any-return]
+        The gradient by these biases, (copy, draw, out), and what the layer reads are the factors of the weights'.
+        """
+        held = dict(self.parameters)
+        for _, bias in self.at_once.values():
+            own = held[bias].detach()[:, None].expand(-1, self.settings.batch_size, -1)
+            held[bias] = own.requires_grad_()
+        return held
 
-        mapped = vmap(one, in_dims=(0, 0, None if shared else 0))
-        return mapped(self.parameters, {**self.buffers, **keys}, x)
+    def _forward(self, held: dict[str, Tensor], x: Tensor, keys: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Outputs `logits` (copy, draw, class) of inputs (copy, draw, …), and what layers read that need it."""
+        at = tuple(stage for stage, _ in self.at_once.values())
+
+        def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Any:
+            found = functional_call(self.network, (parameters, buffers), (x, at))
+            return found if at else {"logits": found}
+
+        return vmap(one)(held, {**self.buffers, **keys}, x)  # type: ignore[no-any-return]
+
+    def _look(self, x: Tensor, at: Sequence[str], copies: slice) -> Any:
+        """Outputs of some copies on the same inputs (sample, …), or with `at` features by name, in evaluation mode."""
+
+        def one(held: dict[str, Tensor]) -> Any:
+            return functional_call(self.network, held, (x, at))
+
+        self.network.eval()
+        return vmap(one)({name: tensor[copies] for name, tensor in {**self.parameters, **self.buffers}.items()})
 
     def _spoil(self, x: Tensor, y: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
         """Noise drawn anew for every batch. A batch is in random order: its first labels are as good as any."""
@@ -188,7 +241,7 @@ class Trainer:
             drawn = vmap(lambda key: chance.uniform(key, shape, torch.float64))(chance.keys(keys, chance.LABELS))
             first = torch.arange(y.shape[1], device=self.device) < self.spoiled[:, None]
             y = torch.where(first, (drawn * classes).long(), y)
-        if self.input_scale:
+        if self.noisy_inputs:
             noise = vmap(lambda key: chance.normal(key, x.shape[1:], self.dtype))(chance.keys(keys, chance.INPUTS))
             x = x + _over(self.input_noise, x) * noise
         return x, y
@@ -198,22 +251,29 @@ class Trainer:
         if self.settings.loss == "cross_entropy":
             flat = torch.nn.functional.cross_entropy(outputs.flatten(0, 1), y.flatten(), reduction="none")
             return flat.view(y.shape)
-        targets = (y[..., None] == torch.arange(self.network.classes, device=self.device)).to(self.dtype)
+        targets = y
+        if not y.is_floating_point():
+            targets = (y[..., None] == torch.arange(self.network.classes, device=self.device)).to(self.dtype)
         if "target_scale" in self.buffers:
             targets = targets * _over(self.buffers["target_scale"], targets)
         return 0.5 * ((outputs - targets) ** 2).mean(-1)
 
-    def _update(self, gradients: dict[str, Tensor]) -> None:
+    def _update(self, gradients: dict[str, Tensor], seen: Mapping[str, Tensor]) -> None:
         """SGD with momentum, or Adam; weight decay is added to the gradient, as PyTorch does."""
         if self.settings.optimizer == "adam":
             count = self.mutable["step"].to(self.dtype) + 1
             first, second = (1 - torch.pow(torch.full_like(count, beta), count) for beta in _BETAS)
         decays = np.any(self.settings.weight_decay)
-        for name, parameter in self.parameters.items():
+        for name, parameter in self.trained.items():
+            if self.plain and decays:
+                parameter.mul_(1 - _over(self.rate * self.decay, parameter))
+            if name in self.at_once:
+                stage, bias = self.at_once[name]
+                parameter.baddbmm_(gradients[bias].mT, seen[stage], alpha=-1)
+                gradients[bias] = gradients[bias].sum(1)
+                continue
             gradient = gradients[name]
             if self.plain:
-                if decays:
-                    parameter.mul_(1 - _over(self.rate * self.decay, parameter))
                 parameter.sub_(gradient)
                 continue
             if decays:
@@ -258,7 +318,10 @@ class Trainer:
         """Take some steps; on a GPU by replaying a captured graph."""
         self.network.train()
         while steps:
-            count = min(steps, len(self.order))
+            ahead = [at - self.steps_done for at in self.settings.later if at > self.steps_done]
+            count = min(steps, len(self.order), *ahead)
+            if self.changes < len(self.settings.later) - len(ahead):
+                self._change(len(self.settings.later) - len(ahead))
             self.order[:count] = self.batches(self.steps_done, count)
             if self.device.type == "cuda" and self._graph is None:
                 self._capture()
@@ -272,6 +335,20 @@ class Trainer:
                 self.drawn.append(self.drawn_now[:count].cpu().numpy().swapaxes(0, 1).copy())
             self.steps_done += count
             steps -= count
+
+    @torch.no_grad()
+    def _change(self, changes: int) -> None:
+        """Let the first of the later settings hold; a captured graph knows only the old ones and is dropped."""
+        new: dict[str, Any] = {
+            name: v for at in sorted(self.settings.later)[:changes] for name, v in self.settings.later[at].items()
+        }
+        known = {each.name for each in fields(Settings)}
+        self.settings = replace(self.settings, **{name: value for name, value in new.items() if name in known})
+        for name, buffer in self.buffers.items():
+            if (last := name.rpartition(".")[2]) in new:
+                buffer.copy_(torch.as_tensor(new[last]))
+        self._per_copy()
+        self._graph, self.changes = None, changes
 
     def _capture(self) -> None:
         """Record one step as a CUDA graph. The steps that warm up are undone."""
@@ -295,14 +372,23 @@ class Trainer:
     @torch.no_grad()
     def outputs(self, x: np.ndarray | Tensor) -> Tensor:
         """Outputs of all copies on the same inputs, in evaluation mode: (copy, sample, class), on the device."""
-        self.network.eval()
         moved = x if isinstance(x, Tensor) else self.inputs(x)
         pieces = max(1, (1 << (16 if self.device.type == "cuda" else 12)) // self.size)  # bounds the memory
-        return torch.cat([self._forward(piece, {}, shared=True) for piece in torch.split(moved, pieces)], dim=1)
+        return torch.cat([self._look(piece, (), slice(None)) for piece in torch.split(moved, pieces)], dim=1)
+
+    @torch.no_grad()
+    def features(self, x: Tensor, at: Sequence[str]) -> Iterator[tuple[slice, dict[str, Tensor]]]:
+        """Values after the stages `at`, and logits, (copy, sample, …), as many copies at a time as memory allows."""
+        sizes = self._look(x[:1], at, slice(1))
+        own = len(x) * sum(each.numel() for each in sizes.values())
+        pieces = max(1, _HELD.get(self.device.type, 1 << 24) // own)
+        for first in range(0, self.size, pieces):
+            copies = slice(first, first + pieces)
+            yield copies, self._look(x, at, copies)
 
     def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """Mean loss of each copy on outputs (copy, sample, class) with labels (sample,)."""
-        return self._losses(outputs, y.expand(self.size, -1)).mean(1)
+        """Mean loss of each copy on outputs (copy, sample, class) with labels (copy, sample), or targets."""
+        return self._losses(outputs, y).mean(1)
 
     def state(self) -> dict[str, np.ndarray]:
         """All that a later `restore` needs to go on bit for bit."""
@@ -326,17 +412,3 @@ class Trainer:
 def _over(values: Tensor, like: Tensor) -> Tensor:
     """(copy,) → (copy, 1, …) to multiply a tensor over the copies."""
     return values.view(-1, *[1] * (like.ndim - 1))
-
-
-def check_vary(network: Network, vary: Mapping[str, np.ndarray]) -> None:
-    """Refuse a setting that the network does not have.
-
-    >>> from dynascope.networks import LeNet
-    >>> check_vary(LeNet(), {"slope": np.zeros(2)})
-    Traceback (most recent call last):
-    ValueError: vary must name settings of the network, which has none, got 'slope'
-    """
-    for name in vary:
-        if name not in network.adjustable:
-            known = ", ".join(network.adjustable) or "none"
-            raise ValueError(f"vary must name settings of the network, which has {known}, got {name!r}")

@@ -13,7 +13,7 @@ _PLAN = ((1, 2), (2, 2), (4, 3), (8, 3), (8, 3))  # (channels in units of the wi
 class VGG16(Network):
     """Thirteen 3 × 3 convolutions with batch norm in five groups, each ended by pooling, then one linear layer.
 
-    classes: how many numbers come out
+    classes: how many numbers come out, 1 for regression on one target
     channels: of the images
     width: channels of the first group
     size: pixels of a side of the images, at least 32
@@ -24,7 +24,7 @@ class VGG16(Network):
     """
 
     def __init__(self, classes: Any = 10, channels: Any = 3, *, width: Any = 64, size: Any = 32) -> None:
-        classes, channels = count("classes", classes, at_least=2), count("channels", channels)
+        classes, channels = count("classes", classes), count("channels", channels)
         width = count("width", width)
         stages: dict[str, nn.Module] = {}
         held, k = channels, 0

@@ -1,0 +1,224 @@
+"""What an ensemble is given, at the door: converted, or refused with a sentence that names the argument."""
+
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dynascope.checks import as_float, count, one_of, require
+from dynascope.data.corruption import checked_labels
+from dynascope.networks.measuring import MEASURES
+from dynascope.networks.network import Network
+
+_CHANGEABLE = ("learning_rate", "weight_decay", "label_noise", "input_noise")
+_AT_MOST = {"momentum": 1.0, "label_noise": 1.0, "dropout": 0.999}
+_ANY_SIGN = ("slope", "input_scale", "output_scale", "weight_scale", "target_scale")
+
+
+def copy_numbers(copies: Any) -> np.ndarray:
+    """Numbers of the copies, from how many or from a list.
+
+    >>> copy_numbers(2).tolist(), copy_numbers([7]).tolist()
+    ([0, 1], [7])
+    """
+    if np.ndim(copies) == 0:
+        return np.arange(count("copies", copies))
+    numbers = np.array([count("copies", each, at_least=0) for each in copies], np.int64)
+    if numbers.size == 0 or len(set(numbers.tolist())) < numbers.size:
+        raise ValueError(f"copies must be a number, or a list of different numbers of copies, got {copies!r}")
+    return numbers
+
+
+def per_copy(given: Mapping[str, Any], copies: int, prefix: str = "") -> dict[str, np.ndarray]:
+    """One number for each copy, of each setting.
+
+    >>> per_copy({"momentum": 0.5}, 2)["momentum"].tolist()
+    [0.5, 0.5]
+    """
+    found = {}
+    for name, value in given.items():
+        shown, values = prefix + name, as_float(prefix + name, value)
+        if values.shape not in ((), (copies,)):
+            raise ValueError(f"{shown} must be one number or {copies}, one for each copy, got shape {values.shape}")
+        if name not in _ANY_SIGN:
+            require(shown, values, values >= 0, "be at least 0")
+        if name in _AT_MOST:
+            require(shown, values, values <= _AT_MOST[name], f"be at most {_AT_MOST[name]}")
+        found[name] = np.broadcast_to(values, (copies,)).copy()
+    return found
+
+
+def vary(network: Network, given: Any, copies: int) -> dict[str, np.ndarray]:
+    """Settings of the network, one for each copy; those that it does not have are refused.
+
+    >>> from dynascope.networks import LeNet
+    >>> vary(LeNet(), {"slope": 0.5}, 2)
+    Traceback (most recent call last):
+    ValueError: vary must name settings of the network, which has none, got 'slope'
+    """
+    for name in given or {}:
+        if name not in network.adjustable:
+            known = ", ".join(network.adjustable) or "none"
+            raise ValueError(f"vary must name settings of the network, which has {known}, got {name!r}")
+    return per_copy(given or {}, copies, "vary: ")
+
+
+def later(network: Network, given: Any, copies: int, steps: int) -> dict[int, dict[str, np.ndarray]]:
+    """Settings that change after a step: {step: {name: value}}.
+
+    >>> from dynascope.networks import MLP
+    >>> later(MLP(), {5: {"dropout": 0.1}}, 2, 9)
+    {5: {'dropout': array([0.1, 0.1])}}
+    """
+    if given is not None and not (isinstance(given, Mapping) and all(isinstance(v, Mapping) for v in given.values())):
+        raise ValueError(f"later must be {{step: {{setting: value}}}}, got {given!r}")
+    known = (*_CHANGEABLE, *(name for name in network.adjustable if name != "weight_scale"))
+    found = {}
+    for step, settings in sorted((given or {}).items()):
+        if count("later", step) >= steps:
+            raise ValueError(f"later must name steps before the last, {steps}, got {step}")
+        for name in settings:
+            one_of(f"later[{step}]", name, known)
+        found[int(step)] = per_copy(settings, copies, f"later[{step}]: ")
+    return found
+
+
+def has_batch_norm(network: Network) -> bool:
+    """Whether a batch of one sample would leave nothing to train on.
+
+    >>> from dynascope.networks import LeNet
+    >>> has_batch_norm(LeNet())
+    False
+    """
+    return any(isinstance(layer, torch.nn.modules.batchnorm._BatchNorm) for layer in network.modules())
+
+
+def device(given: Any) -> str:
+    """A device that is there; a GPU if there is one and none is named.
+
+    >>> device("cpu")
+    'cpu'
+    """
+    if given is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        found = torch.device(given)
+        torch.zeros(1, device=found)
+    except (RuntimeError, TypeError, AssertionError) as error:
+        raise ValueError(f"device must be one that PyTorch has here, such as cpu, got {given!r}") from error
+    return str(found)
+
+
+def inputs(name: str, x: Any, network: Network) -> np.ndarray:
+    """Inputs (sample, *shape of the network), finite, or tokens that it knows.
+
+    >>> from dynascope.networks import MLP
+    >>> inputs("x", np.ones((2, 100)), MLP()).shape
+    (2, 100)
+    """
+    try:
+        values = np.asarray(x)
+    except ValueError:
+        values = np.array(None)
+    if values.dtype.kind not in "iuf" or values.ndim == 0:
+        raise ValueError(f"{name} must be numbers in one array, all samples of the same shape {network.shape}")
+    if values.shape[1:] != network.shape or len(values) == 0:
+        raise ValueError(f"{name} must have the shape (sample, {str(network.shape)[1:-1]}), got {values.shape}")
+    if network.tokens is None:
+        return as_float(name, values)
+    allowed = (values >= 0) & (values < network.tokens) & (values == np.floor(values))
+    require(name, values, allowed, f"be whole numbers from 0 to {network.tokens - 1}")
+    return values.astype(np.int64)
+
+
+def answers(name: str, y: Any, network: Network, *, copies: int, loss: str) -> np.ndarray:
+    """Labels (1 or copy, sample), or with the squared loss targets (1 or copy, sample, output).
+
+    >>> from dynascope.networks import MLP
+    >>> answers("y", [0.5, 1.5], MLP(classes=1), copies=3, loss="mse").shape
+    (1, 2, 1)
+    """
+    values = np.asarray(y)
+    own, rows = (3, "targets") if loss == "mse" and values.dtype.kind == "f" else (2, "labels")
+    if own == 3 and values.ndim == 1 and network.classes == 1:
+        values = values[:, None]
+    if values.ndim == own and len(values) != copies:
+        raise ValueError(f"{name} must have one row for each of {copies} copies, got {len(values)} of {rows}")
+    if own == 3:
+        if values.shape[-1:] != (network.classes,) or values.ndim not in (2, 3):
+            raise ValueError(f"{name} must be targets (sample, {network.classes}), got shape {values.shape}")
+        return as_float(name, values if values.ndim == own else values[None])
+    if values.ndim != own:
+        return checked_labels(name, values, network.classes)[0][None]
+    return np.stack([checked_labels(f"{name}[{i}]", row, network.classes)[0] for i, row in enumerate(values)])
+
+
+def pair(name: str, given: Any, network: Network, *, copies: int, loss: str) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs, and labels or targets, of the same samples.
+
+    >>> from dynascope.networks import MLP
+    >>> pair("probe", (np.ones((2, 100)), [0, 1]), MLP(classes=2), copies=1, loss="mse")[1]
+    array([[0, 1]])
+    """
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise ValueError(f"{name} must be (inputs, labels), got {type(given).__name__}")
+    prefix = "" if name == "fit" else f"{name} "
+    x = inputs(prefix + ("inputs" if prefix else "x"), given[0], network)
+    y = answers(prefix + ("labels" if prefix else "y"), given[1], network, copies=copies, loss=loss)
+    if len(x) != y.shape[1]:
+        raise ValueError(f"{prefix or 'y '}must hold one label for each of the {len(x)} inputs, got {y.shape[1]}")
+    return x, y
+
+
+def measures(given: Any, network: Network, probes: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> tuple[str, ...]:
+    """Names of measures that can be taken on these probes.
+
+    >>> from dynascope.networks import LeNet
+    >>> measures("load", LeNet(), {})
+    ('load',)
+    """
+    names = tuple(one_of("measures", each, MEASURES) for each in ((given,) if isinstance(given, str) else given))
+    for x, y in probes.values():
+        if y.dtype.kind != "f":
+            continue
+        if "load_pinv" in names:
+            raise ValueError("measures must not hold load_pinv for regression, which has no classes; use load")
+        found = copy.deepcopy(network).eval().features(torch.zeros(1, *network.shape))
+        widest = max(found[layer].numel() for layer in network.probes)
+        if "load" in names and len(x) < widest + 2:
+            raise ValueError(
+                f"measures: load of a regression needs more samples than features by 2 or more, else every fit is "
+                f"perfect; got {len(x)} samples and {widest} features"
+            )
+    return names
+
+
+def record_steps(steps: int, record_every: Any) -> list[int]:
+    """Steps at which to record.
+
+    >>> record_steps(5, 2), record_steps(5, [1])
+    ([0, 2, 4, 5], [1, 5])
+    """
+    if np.ndim(record_every) == 0:
+        every = count("record_every", record_every)
+        return sorted({*range(0, steps + 1, every), steps})
+    chosen = [count("record_every", each, at_least=0) for each in record_every]
+    if not chosen or chosen != sorted(set(chosen)) or chosen[-1] > steps:
+        raise ValueError(f"record_every must be a number, or increasing steps up to {steps}, got {record_every!r}")
+    return sorted({*chosen, steps})
+
+
+def npz(checkpoint: Any) -> Path:
+    """A file for a checkpoint.
+
+    >>> npz("run.pt")
+    Traceback (most recent call last):
+    ValueError: checkpoint must end in .npz, got 'run.pt'
+    """
+    path = Path(checkpoint)
+    if path.suffix != ".npz":
+        raise ValueError(f"checkpoint must end in .npz, got {path.name!r}")
+    return path
