@@ -23,8 +23,8 @@ ROWS = [
 HOMES = {
     "torch": ("networks", "monitor", "measure/elasticity.py"),
     "matplotlib": ("plots", "experiments", "report.py"),
-    "dask": ("sweep.py",),
-    "distributed": ("sweep.py",),
+    "dask": ("sweep/cluster.py",),
+    "distributed": ("sweep/cluster.py",),
     "pickle": (),
 }
 

@@ -6,6 +6,7 @@ any netCDF tool opens.
 
 import functools
 import hashlib
+import io
 import json
 import os
 import platform
@@ -178,10 +179,9 @@ def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> Path:
     stamped = dataset.assign_attrs({_FORMAT_KEY: FORMAT, _DIGEST_KEY: digest(dataset)})
     encoding = {str(name): {"_FillValue": None} for name in stamped.variables if stamped[name].dtype.kind == "f"}
 
-    def write(temporary: Path) -> None:
-        stamped.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
-
-    return write_whole(Path(path), write)
+    content = io.BytesIO()  # not straight into the file: after a full disk HDF5 takes the whole process down at exit
+    stamped.to_netcdf(content, engine="h5netcdf", encoding=encoding)
+    return write_whole(Path(path), lambda place: place.write_bytes(content.getbuffer()))
 
 
 def write_whole(path: Path, write: Any) -> Path:

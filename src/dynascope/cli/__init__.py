@@ -17,6 +17,7 @@ from dynascope.cli.data import data_app
 from dynascope.cli.estimate import estimate_app
 from dynascope.cli.output import Json, check_picture, describe, draw, escape, say, watched
 from dynascope.cli.simulate import FAMILIES, simulate_app
+from dynascope.cli.sweep import sweep_app
 from dynascope.experiments.registry import find, names
 from dynascope.monitor.results import is_run, open_run
 from dynascope.monitor.show import print_run
@@ -34,6 +35,7 @@ app = typer.Typer(
 app.add_typer(simulate_app, name="simulate")
 app.add_typer(estimate_app, name="estimate")
 app.add_typer(data_app, name="data")
+app.add_typer(sweep_app, name="sweep")
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import xarray as xr
 
 from dynascope.experiments.claims import Claim
+from dynascope.sweep.sweepable import Sweepable
 
 SCALES = ("smoke", "laptop", "paper")
 
@@ -80,7 +81,8 @@ class Experiment:
     """One figure or set of equations: how to run it, judge it and draw it.
 
     `run(config)` returns a record, `check(record)` the claims with verdicts, `plot(record)` a figure. `scales`
-    maps smoke, laptop and paper to configs (frozen dataclasses).
+    maps smoke, laptop and paper to configs (frozen dataclasses). `sweep` is what `dynascope sweep` runs where that is
+    more than `run` with other fields of the config.
     """
 
     title: str
@@ -91,6 +93,7 @@ class Experiment:
     run: Callable[[Any], xr.Dataset]
     check: Callable[[xr.Dataset], tuple[Claim, ...]]
     plot: Callable[[xr.Dataset], Any]
+    sweep: Sweepable | None = None
 
     def config(self, scale: str) -> Any:
         """Return the settings of a scale.

@@ -1,0 +1,238 @@
+"""The commands `dynascope sweep`: run an experiment over a grid, see how far it is, run failures again, gather."""
+
+import importlib
+import json
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import xarray as xr
+from rich.console import Console
+from rich.table import Table
+from typer.core import TyperGroup
+
+from dynascope.cli.output import Json, describe, escape
+from dynascope.cli.simulate import FAMILIES, parse_numbers
+from dynascope.experiments.registry import EXPERIMENTS, find
+from dynascope.records import check_writable, save, to_json
+from dynascope.sweep import asked, gather, status, sweep
+from dynascope.sweep.sweepable import Sweepable, as_sweepable
+
+
+class _RunByDefault(TyperGroup):
+    """`sweep EXPERIMENT …` is `sweep run EXPERIMENT …`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+sweep_app = typer.Typer(
+    help="Run an experiment over a grid of parameters; stop and go on at will.",
+    no_args_is_help=True,
+    cls=_RunByDefault,
+)
+Folder = Annotated[Path, typer.Argument(help="The folder of the sweep.")]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        help="Address of a Dask scheduler (tls://host:8786), its .json file, or: here. A worker on each core."
+    ),
+]
+Workers = Annotated[int | None, typer.Option(help="Number of workers started on this machine.")]
+Timeout = Annotated[float, typer.Option(help="Seconds to wait for the scheduler's answer.")]
+Trust = Annotated[bool, typer.Option("--trust-network", help="Accept a scheduler on another machine without TLS.")]
+
+
+@sweep_app.command()
+def run(
+    experiment: Annotated[
+        str, typer.Argument(help="An experiment (`reproduce --list`), a model family, or your own as module:function.")
+    ],
+    grid: Annotated[list[str], typer.Option(help="name=a,b,c or name=first:last:count; all combinations of several.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for the results; sweeps/EXPERIMENT if not given.")] = None,
+    seeds: Annotated[str | None, typer.Option(help="How many, from 0; or a list a,b,c.")] = None,
+    fixed: Annotated[list[str] | None, typer.Option("--set", help="name=value of a parameter not in the grid.")] = None,
+    scale: Annotated[str, typer.Option(help="Whose config gives an experiment's other parameters.")] = "laptop",
+    scheduler: Scheduler = None,
+    workers: Workers = None,
+    pack_seconds: Annotated[float, typer.Option(help="Length of a packed task on one core.")] = 30.0,
+    timeout: Timeout = 10.0,
+    trust_network: Trust = False,
+    as_json: Json = False,
+) -> None:
+    """Run what is not yet finished. `dynascope sweep EXPERIMENT …` does the same. Exit status 1 if a task failed."""
+    place = out or Path("sweeps") / experiment.replace("/", "-").replace(":", "-")
+    with _in_one_sentence(place):
+        table = sweep(
+            _find(experiment, scale),
+            {name: parse_values(name, text) for name, text in map(_named, grid)},
+            place,
+            seeds=_seeds(seeds),
+            fixed={name: _value(text) for name, text in map(_named, fixed or [])},
+            scheduler=scheduler,
+            workers=workers,
+            pack_seconds=pack_seconds,
+            timeout=timeout,
+            trust_network=trust_network,
+            reference={"name": experiment, "scale": scale},
+        )
+    _finish(table, place, as_json=as_json)
+
+
+@sweep_app.command("status")
+def show_status(out: Folder, as_json: Json = False) -> None:
+    """Say how many tasks are finished, failed and missing, and why tasks failed."""
+    found = status(out)
+    if as_json:
+        print(to_json(found))
+        return
+    counts = ", ".join(f"{found[kind]} {kind}" for kind in ("finished", "failed", "missing"))
+    print(f"{found['experiment']}: {counts} of {found['tasks']}; {'running' if found['running'] else 'not running'}")
+    if found["failures"]:
+        table = Table("configuration", "error", box=None, pad_edge=False)
+        for each in found["failures"]:
+            table.add_row(escape(json.dumps(each["configuration"])), escape(each["error"]))
+        Console().print(table)
+        print(f"tracebacks: {out / 'failures'}")
+
+
+@sweep_app.command()
+def retry(
+    out: Folder,
+    scheduler: Scheduler = None,
+    workers: Workers = None,
+    timeout: Timeout = 10.0,
+    trust_network: Trust = False,
+    as_json: Json = False,
+) -> None:
+    """Run again what failed, and what is missing, with the code as it is now; what is finished stays."""
+    request = asked(out)
+    reference = request.pop("reference")
+    if reference is None:
+        raise ValueError("this sweep was started from a script: add retry=True there and run it again")
+    experiment = _find(reference["name"], reference.get("scale", "laptop"))
+    with _in_one_sentence(out):
+        table = sweep(
+            experiment,
+            request["grid"],
+            out,
+            seeds=request["seeds"],
+            fixed=request["fixed"],
+            scheduler=scheduler,
+            workers=workers,
+            timeout=timeout,
+            trust_network=trust_network,
+            retry=True,
+            reference=reference,
+        )
+    _finish(table, out, as_json=as_json)
+
+
+@sweep_app.command("gather")
+def gather_results(
+    folder: Folder,
+    out: Annotated[Path | None, typer.Option(help="The record to write; table.nc in the folder if not given.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write what is finished as one record over the grid."""
+    check_writable(out or folder / "table.nc")
+    _write(gather(folder), out or folder / "table.nc", as_json=as_json)
+
+
+@contextmanager
+def _in_one_sentence(out: Path) -> Iterator[None]:
+    """Say what an interruption leaves; what failed is said at the end, not by a warning."""
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*tasks failed", category=RuntimeWarning)
+            yield
+    except KeyboardInterrupt:
+        found = status(out)
+        print(f"stopped: {found['finished']} of {found['tasks']} finished; the same command goes on", file=sys.stderr)
+        raise typer.Exit(130) from None
+
+
+def _finish(table: xr.Dataset, out: Path, *, as_json: bool) -> None:
+    _write(table, out / "table.nc", as_json=as_json)
+    failed = int((table["outcome"] == "failed").sum())
+    if failed:
+        print(f"{failed} tasks failed: `dynascope sweep status {out}` says why", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def _write(table: xr.Dataset, path: Path, *, as_json: bool) -> None:
+    save(table, path)
+    if as_json:
+        print(to_json({"record": str(path), **describe(table)}))
+    else:
+        finished = int((table["outcome"] == "finished").sum())
+        print(f"{finished} of {table['outcome'].size} tasks finished\nrecord: {path}")
+
+
+def _find(name: str, scale: str) -> Sweepable:
+    """Look an experiment up in the registry, among the model families, or by module:function."""
+    if name in EXPERIMENTS:
+        return as_sweepable(find(name), scale)
+    if name in FAMILIES:
+        return as_sweepable(FAMILIES[name])
+    module, _, attribute = name.partition(":")
+    if not attribute:
+        raise ValueError(
+            f"experiment must be one of {', '.join([*FAMILIES, *EXPERIMENTS])}, or your own as module:function, "
+            f"got {name!r}"
+        )
+    if "" not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))  # as python -m does
+    try:
+        return as_sweepable(getattr(importlib.import_module(module), attribute))
+    except (ImportError, AttributeError) as error:
+        raise ValueError(
+            f"experiment must be module:function that can be imported from here, got {name!r}: {error}"
+        ) from error
+
+
+def _named(text: str) -> tuple[str, str]:
+    name, sign, values = text.partition("=")
+    if not (name and sign and values):
+        raise ValueError(f"grid and set must be written as name=values, got {text!r}")
+    return name.strip().replace("-", "_"), values
+
+
+def parse_values(name: str, text: str) -> list[Any]:
+    """Read "a,b,c" or a range "first:last:count" of numbers; words stay words.
+
+    >>> parse_values("width", "8:24:3"), parse_values("data", "digits,mnist"), parse_values("dropout", "0,0.1")
+    ([8, 16, 24], ['digits', 'mnist'], [0, 0.1])
+    """
+    if ":" not in text:
+        return [_value(part) for part in text.split(",")]
+    values = [float(each) for each in parse_numbers(name, text)]  # type: ignore[union-attr]
+    whole = "." not in text and all(each.is_integer() for each in values)
+    return [int(each) for each in values] if whole else values
+
+
+def _value(text: str) -> Any:
+    """A number, true, false or none as such; else the words themselves."""
+    text = text.strip()
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
+
+
+def _seeds(text: str | None) -> Any:
+    if text is None:
+        return None
+    values = [_value(part) for part in text.split(",")]
+    return values if "," in text else values[0]

@@ -1,0 +1,16 @@
+"""Sweeps: many configurations of an experiment, over one process, the cores of a machine, or a cluster.
+
+>>> import tempfile
+>>> def decay(time, seed=0):
+...     return {"left": 0.5 ** time}
+>>> with tempfile.TemporaryDirectory() as folder:
+...     table = sweep(decay, grid={"time": [1.0, 2.0]}, seeds=3, out=folder, scheduler="here")
+>>> table["left"].sel(time=2.0).values.tolist()
+[0.25, 0.25, 0.25]
+"""
+
+from dynascope.sweep.running import asked, status, sweep
+from dynascope.sweep.sweepable import Sweepable
+from dynascope.sweep.table import gather
+
+__all__ = ["Sweepable", "asked", "gather", "status", "sweep"]

@@ -1,0 +1,170 @@
+"""A sweep on disk: its plan, one record for each finished task, one traceback for each failed one.
+
+    sweep.json            what was asked for
+    results/ADDRESS.nc    records
+    failures/ADDRESS.json what went wrong
+    packs/                packs on their way in
+
+The results of a pack come in together: they are written beside each other, the folder that holds them is renamed, and
+only then are they moved to their places. So a program that is killed leaves every pack finished or untouched, and going
+on computes neither twice nor in other packs.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from dynascope.records import check_writable, load, save, write_text
+from dynascope.sweep.plan import Plan, Task, as_text
+
+PLAN, RESULTS, FAILURES, INCOMING, LOCK = "sweep.json", "results", "failures", "packs", ".lock"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a task has no result: the error in one line, and where it arose."""
+
+    error: str
+    traceback: str
+
+
+class SweepFolder:
+    """The folder of one sweep; tells what is finished and takes in what comes."""
+
+    def __init__(self, path: Any) -> None:
+        self.path = Path(path)
+
+    def record_path(self, key: str) -> Path:
+        """Where the result of a task lies once it is finished."""
+        return self.path / RESULTS / f"{key}.nc"
+
+    def failure_path(self, key: str) -> Path:
+        """Where the traceback of a failed task lies."""
+        return self.path / FAILURES / f"{key}.json"
+
+    def keys(self, kind: str) -> set[str]:
+        """Addresses of all finished (RESULTS) or failed (FAILURES) tasks, in one look at the disk."""
+        place = self.path / kind
+        return {name.rpartition(".")[0] for name in os.listdir(place)} if place.is_dir() else set()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep a second program out while this one works; the lock dies with its holder."""
+        check_writable(self.path / PLAN)
+        with (self.path / LOCK).open("w") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ValueError(
+                    f"out must be a folder where no sweep is running, got {str(self.path)!r}, where one is; "
+                    "wait for it, or choose another folder"
+                ) from None
+            self._finish_moves()
+            yield
+
+    def is_locked(self) -> bool:
+        """Whether a program is working on this sweep right now."""
+        try:
+            with (self.path / LOCK).open("r") as stream:
+                fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def write_plan(self, plan: Plan, reference: Mapping[str, Any] | None) -> None:
+        """Store what was asked for; `reference` says how to find the experiment again."""
+        content = {
+            "format": FORMAT,
+            "experiment": plan.name,
+            "reference": reference,
+            "code": plan.code,
+            "axes": plan.axes,
+            "fixed": plan.fixed,
+            "tasks": [{"key": task.key, "configuration": task.configuration} for task in plan.tasks],
+        }
+        write_text(self.path / PLAN, as_text(content, in_order=True))
+
+    def read_plan(self) -> tuple[Plan, dict[str, Any] | None]:
+        """Read what was asked for, and how to find the experiment again."""
+        try:
+            content = json.loads((self.path / PLAN).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ValueError(
+                f"out must be the folder of a sweep, got {str(self.path)!r}, which has no {PLAN}"
+            ) from None
+        except ValueError as error:
+            raise ValueError(f"{str(self.path / PLAN)!r} is damaged; run the sweep again to write it anew") from error
+        if content["format"] > FORMAT:
+            raise ValueError(f"{str(self.path / PLAN)!r} is of a newer version; update dynascope")
+        tasks = [Task(each["configuration"], each["key"]) for each in content["tasks"]]
+        plan = Plan(content["experiment"], content["code"], content["axes"], content["fixed"], tasks)
+        return plan, content["reference"]
+
+    def take_in(self, pack: Sequence[Task], outcomes: Sequence[xr.Dataset | Failure], code: str) -> list[str]:
+        """Store what became of the tasks of a pack, all together; return the addresses of those that failed."""
+        staging = self.path / INCOMING / f"{uuid.uuid4().hex}.part"
+        failed = []
+        try:
+            staging.mkdir(parents=True)
+            for task, outcome in zip(pack, outcomes, strict=True):
+                if not self._written(staging, task, outcome, code):
+                    failed.append(task.key)
+            whole = staging.with_suffix("")
+            staging.rename(whole)
+        except BaseException:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise
+        self._move(whole)
+        return failed
+
+    def _written(self, staging: Path, task: Task, outcome: xr.Dataset | Failure, code: str) -> bool:
+        if isinstance(outcome, xr.Dataset):
+            address = {"address": task.key, "code": code, "configuration": task.configuration}
+            try:
+                save(outcome.assign_attrs(sweep=as_text(address)), staging / f"{task.key}.nc")
+            except ValueError as error:  # what the experiment returned cannot be held by a record
+                outcome = Failure(str(error), "")
+            else:
+                return True
+        content = {"error": outcome.error, "traceback": outcome.traceback, "code": code}
+        write_text(staging / f"{task.key}.json", as_text(content | {"configuration": task.configuration}))
+        return False
+
+    def _finish_moves(self) -> None:
+        """Bring in packs that were whole when an earlier program died, and drop those that were not."""
+        place = self.path / INCOMING
+        for name in sorted(os.listdir(place)) if place.is_dir() else []:
+            if name.endswith(".part"):
+                shutil.rmtree(place / name)
+            else:
+                self._move(place / name)
+
+    def _move(self, whole: Path) -> None:
+        for file in sorted(whole.iterdir()):
+            target = self.record_path(file.stem) if file.suffix == ".nc" else self.failure_path(file.stem)
+            target.parent.mkdir(exist_ok=True)
+            os.replace(file, target)
+            if file.suffix == ".nc":
+                self.failure_path(file.stem).unlink(missing_ok=True)
+        whole.rmdir()
+
+    def load(self, key: str) -> xr.Dataset:
+        """Read and check the record of a finished task."""
+        return load(self.record_path(key))
+
+    def failure(self, key: str) -> Failure:
+        """Read why a task failed."""
+        content = json.loads(self.failure_path(key).read_text(encoding="utf-8"))
+        return Failure(content["error"], content["traceback"])

@@ -1,0 +1,233 @@
+"""The sweep itself: what is missing is computed and kept."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from dynascope.checks import count, flag, scalar
+from dynascope.progress import progress_bar
+from dynascope.sweep.folder import RESULTS, Failure, SweepFolder
+from dynascope.sweep.packs import run_pack
+from dynascope.sweep.plan import Plan, Task, as_text, make_packs, make_plan
+from dynascope.sweep.sweepable import Sweepable, as_sweepable
+from dynascope.sweep.table import FAILED, FINISHED, MISSING, gather, outcomes
+
+HERE = "here"
+
+
+def sweep(
+    experiment: Any,
+    grid: Any,
+    out: Any,
+    *,
+    seeds: Any = None,
+    fixed: Any = None,
+    scheduler: Any = None,
+    workers: Any = None,
+    retry: Any = False,
+    pack_seconds: Any = 30.0,
+    timeout: Any = 10.0,
+    trust_network: Any = False,
+    reference: Any = None,
+    progress: bool | None = None,
+) -> xr.Dataset:
+    """Run an experiment at every point of a grid, and gather the results in one dataset.
+
+    experiment: a function of one configuration, a `Sweepable`, a model family, or an experiment of the registry
+    grid: lists of values, {"slope": [0, 0.5], "dropout": [0, 0.1]}: all combinations; or a list of configurations
+    out: folder for results. What lies there under the same source, configuration and seed is not computed again.
+    seeds: how many (from 0), or a list; without it the experiment's own
+    fixed: values of parameters that do not vary
+    scheduler: None starts one worker with one thread on each core; "here" works in this process, without Dask; the
+        address of a Dask scheduler (tls://host:8786), the .json file it wrote, or a Dask client or cluster
+    workers: number of workers started on this machine
+    retry: also run again what failed before, with the code as it is now; what is finished stays
+    pack_seconds: configurations that can be trained together are packed into tasks of about this length on one core
+    timeout: seconds to wait for the scheduler's answer
+    trust_network: also accept a scheduler on another machine without TLS
+    reference: how `dynascope sweep retry` finds the experiment again
+
+    A task that raises leaves its traceback in the folder and a warning at the end, and the others go on. The program
+    may be stopped or killed at any moment; the same call goes on where it was. Results depend on the configurations,
+    and by rounding on the packs, which follow from grid, seeds and `pack_seconds`; neither on the number of workers nor
+    on their deaths.
+
+    >>> import tempfile
+    >>> def decay(time, rate=1.0):
+    ...     return {"left": 2.0 ** (-rate * time)}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table = sweep(decay, {"time": [1.0, 2.0], "rate": [1.0, 2.0]}, folder, scheduler="here")
+    >>> table["left"].sel(time=2.0, rate=1.0).item()
+    0.25
+    """
+    sweepable = as_sweepable(experiment)
+    plan = make_plan(sweepable, grid, seeds=seeds, fixed=fixed)
+    size = scalar("pack_seconds", pack_seconds, above=0.0)
+    where = _Where(
+        scheduler,
+        None if workers is None else count("workers", workers),
+        scalar("timeout", timeout, above=0.0),
+        flag("trust_network", trust_network),
+    )
+    folder = SweepFolder(out)
+    with folder.locked():
+        if flag("retry", retry):
+            plan = _with_finished(plan, folder)
+        folder.write_plan(plan, reference or _reference(experiment))
+        _compute(sweepable, plan, folder, where=where, retry=retry, pack_seconds=size, progress=progress)
+        table = gather(out)
+    failed = int((table["outcome"] == FAILED).sum())
+    if failed:
+        warnings.warn(
+            f"{failed} of {len(plan.tasks)} tasks failed; `dynascope sweep status {out}` says why, and "
+            "retry=True runs them again",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return table
+
+
+@dataclass(frozen=True)
+class _Where:
+    """Who computes."""
+
+    scheduler: Any
+    workers: int | None
+    timeout: float
+    trust_network: bool
+
+
+def _reference(experiment: Any) -> dict[str, Any] | None:
+    """Text by which another program finds a function; None for what is defined in a script or at a prompt."""
+    module, name = getattr(experiment, "__module__", None), getattr(experiment, "__qualname__", "<")
+    return None if module in (None, "__main__") or "<" in name else {"name": f"{module}:{name}"}
+
+
+def _with_finished(plan: Plan, folder: SweepFolder) -> Plan:
+    """Keep results that older code finished in this sweep: only the rest gets an address under the code of now."""
+    try:
+        before, _ = folder.read_plan()
+    except ValueError:
+        return plan
+    finished = folder.keys(RESULTS)
+    kept = {as_text(task.configuration): task.key for task in before.tasks if task.key in finished}
+    tasks = [replace(task, key=kept.get(as_text(task.configuration), task.key)) for task in plan.tasks]
+    return replace(plan, tasks=tasks)
+
+
+def _compute(
+    sweepable: Sweepable,
+    plan: Plan,
+    folder: SweepFolder,
+    *,
+    where: _Where,
+    retry: bool,
+    pack_seconds: float,
+    progress: bool | None,
+) -> None:
+    """Run what is not finished, and store it as it comes."""
+    states = dict(zip((task.key for task in plan.tasks), outcomes(folder, plan), strict=True))
+    wanted = (MISSING, FAILED) if retry else (MISSING,)
+    packs = [
+        [task for task in pack if states[task.key] in wanted]
+        for pack in make_packs(sweepable, plan.tasks, pack_seconds)
+    ]
+    packs = [pack for pack in packs if pack]
+    if not packs:
+        return
+    total = sum(map(len, packs))
+    with progress_bar(f"sweep {plan.name}", total, progress) as report:
+        done = 0
+        for pack, results in _runs(sweepable, packs, where, plan.code):
+            try:
+                failed = folder.take_in(pack, results, plan.code)
+            except OSError as error:
+                kept = sum(state == FINISHED for state in states.values())
+                raise OSError(
+                    f"a result cannot be written to {str(folder.path)!r} ({error}); {kept} finished results are kept: "
+                    "make room and run the same command again"
+                ) from error
+            states.update({task.key: FAILED if task.key in failed else FINISHED for task in pack})
+            done += len(pack)
+            report(done, lambda: _counts(states))
+
+
+def _counts(states: dict[str, str]) -> str:
+    finished, failed = (sum(state == kind for state in states.values()) for kind in (FINISHED, FAILED))
+    return f"{finished} of {len(states)} finished" + (f", {failed} failed" if failed else "")
+
+
+def _runs(
+    sweepable: Sweepable, packs: Sequence[Sequence[Task]], where: _Where, code: str
+) -> Iterator[tuple[Sequence[Task], list[xr.Dataset | Failure]]]:
+    if where.scheduler == HERE:
+        for pack in packs:
+            yield pack, run_pack(sweepable, [task.configuration for task in pack])
+        return
+    from dynascope.sweep.cluster import connected, run_on_cluster  # noqa: PLC0415 (Dask takes half a second)
+
+    with connected(
+        where.scheduler, workers=where.workers, timeout=where.timeout, trust_network=where.trust_network
+    ) as client:
+        yield from run_on_cluster(sweepable, packs, client, code=code)
+
+
+def asked(out: Any) -> dict[str, Any]:
+    """Say what a sweep was asked for, as arguments of `sweep`: grid, seeds, fixed and reference.
+
+    out: the folder of the sweep
+
+    >>> import tempfile
+    >>> def decay(time, rate=1.0):
+    ...     return {"left": 2.0 ** (-rate * time)}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = sweep(decay, {"time": [1.0, 2.0]}, folder, scheduler="here")
+    ...     found = asked(folder)
+    >>> found["grid"], found["seeds"], found["fixed"]
+    ({'time': [1.0, 2.0]}, None, {'rate': 1.0})
+    """
+    plan, reference = SweepFolder(out).read_plan()
+    axes = dict(plan.axes)
+    seeds = axes.pop("seed", None) if list(axes)[-1] == "seed" and len(axes) > 1 else None
+    grid: Any = axes
+    if "configuration" in axes:
+        left_out = {*plan.fixed, *(["seed"] if seeds else [])}
+        points = plan.tasks[:: len(seeds or [0])]
+        grid = [{name: v for name, v in task.configuration.items() if name not in left_out} for task in points]
+    return {"grid": grid, "seeds": seeds, "fixed": plan.fixed, "reference": reference}
+
+
+def status(out: Any) -> dict[str, Any]:
+    """Say how far a sweep is: counts, whether a program works on it now, and why tasks failed.
+
+    out: the folder of the sweep
+
+    >>> import tempfile
+    >>> def decay(time):
+    ...     return {"left": 0.5 ** time}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = sweep(decay, {"time": [1.0, 2.0]}, folder, scheduler="here")
+    ...     found = status(folder)
+    >>> found["finished"], found["failed"], found["missing"], found["running"]
+    (2, 0, 0, False)
+    """
+    folder = SweepFolder(Path(out))
+    plan, _ = folder.read_plan()
+    states = outcomes(folder, plan)
+    failed = [task for task, state in zip(plan.tasks, states, strict=True) if state == FAILED]
+    return {
+        "experiment": plan.name,
+        "tasks": len(plan.tasks),
+        **{kind: states.count(kind) for kind in (FINISHED, FAILED, MISSING)},
+        "running": folder.is_locked(),
+        "failures": [_described(task, plan, folder.failure(task.key)) for task in failed],
+    }
+
+
+def _described(task: Task, plan: Plan, failure: Failure) -> dict[str, Any]:
+    varied = {name: value for name, value in task.configuration.items() if name not in plan.fixed}
+    return {"configuration": varied, "error": failure.error, "traceback": failure.traceback, "address": task.key}

@@ -1,0 +1,224 @@
+"""Sweeps on Dask: workers that are killed, programs that are stopped, schedulers that run elsewhere or not at all."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_experiments import deadly, walk
+
+from dynascope import digest
+from dynascope.sweep import gather, status, sweep
+from dynascope.sweep.folder import RESULTS, SweepFolder
+
+distributed = pytest.importorskip("distributed")
+psutil = pytest.importorskip("psutil")
+HERE = Path(__file__).parent
+GRID = {"drift": np.linspace(0, 1, 50).tolist()}
+
+
+def digests(out):
+    folder = SweepFolder(out)
+    return {key: digest(folder.load(key)) for key in folder.keys(RESULTS)}
+
+
+def workers_of(process):
+    """Processes that Dask's nannies started, and start again when they die."""
+    found = psutil.Process(process).children(recursive=True)
+    return [each for each in found if "spawn_main" in " ".join(each.cmdline())]
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory):
+    """An undisturbed run of 200 tasks, in this process."""
+    out = tmp_path_factory.mktemp("calm")
+    sweep(walk, GRID, out, seeds=4, fixed={"pause": 0.002}, scheduler="here")
+    return digests(out)
+
+
+def test_workers_killed_at_random_moments_leave_the_same_digests(tmp_path, calm):
+    killed, over = [], threading.Event()
+
+    def kill_some():
+        moments = random.Random(3)
+        while not over.is_set():
+            over.wait(moments.uniform(0.05, 0.5))
+            finished = len(list((tmp_path / "results").glob("*.nc"))) if (tmp_path / "results").is_dir() else 0
+            victims = workers_of(os.getpid())
+            if victims and 0 < finished < 200:
+                victim = moments.choice(victims)
+                victim.send_signal(signal.SIGKILL)
+                killed.append(finished)
+
+    killer = threading.Thread(target=kill_some)
+    killer.start()
+    try:
+        sweep(walk, GRID, tmp_path, seeds=4, fixed={"pause": 0.002}, workers=2)
+    finally:
+        over.set()
+        killer.join()
+    assert len(killed) >= 3, f"only {len(killed)} workers were killed"
+    assert len(calm) == 200
+    assert digests(tmp_path) == calm
+
+
+STOPPED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from small_experiments import walk
+from dynascope.sweep import sweep
+if __name__ == "__main__":
+    grid = {"drift": [each / 10 for each in range(10)]}
+    sweep(walk, grid, sys.argv[2], seeds=4, fixed={"pause": 0.05, "log": sys.argv[3]}, workers=2)
+"""
+
+
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
+def test_a_program_stopped_half_way_goes_on_and_computes_nothing_twice(tmp_path, by):
+    (tmp_path / "program.py").write_text(STOPPED)
+    out, log = tmp_path / "out", tmp_path / "log"
+    program = [sys.executable, tmp_path / "program.py", str(HERE), str(out), str(log)]
+    process = subprocess.Popen(program, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while len(SweepFolder(out).keys(RESULTS)) < 15 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    workers = workers_of(process.pid)
+    process.send_signal(by)
+    process.wait()
+    assert len(workers) == 2
+    psutil.wait_procs(workers, timeout=10)
+    assert not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in workers), "orphans"
+    with SweepFolder(out).locked():
+        finished = {tuple(map(float, line.split())) for line in log.read_text().splitlines()}
+        kept = SweepFolder(out).keys(RESULTS)
+    assert 15 <= len(kept) <= len(finished) < 40
+    grid = {"drift": [each / 10 for each in range(10)]}
+    log.unlink()
+    table = sweep(walk, grid, out, seeds=4, fixed={"pause": 0.05, "log": str(log)}, scheduler="here")
+    assert len(log.read_text().splitlines()) == 40 - len(kept)
+    assert (table["outcome"] == "finished").all()
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    """The commands of docs/sweep.md; without openssl the tests go on without TLS."""
+    folder = tmp_path_factory.mktemp("certificates")
+    if shutil.which("openssl") is None:
+        return None
+    text = (HERE.parent.parent / "docs" / "sweep.md").read_text()
+    commands = [line for line in text.replace("\\\n", " ").splitlines() if line.startswith("openssl")]
+    for command in commands:
+        subprocess.run(command, shell=True, cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory, certificates):
+    """A scheduler and a worker in processes of their own; their address and the environment that reaches them."""
+    folder = tmp_path_factory.mktemp("scheduler")
+    secure = [f"--tls-{name}={certificates}/{file}" for name, file in
+              (("ca-file", "ca.pem"), ("cert", "dask.pem"), ("key", "dask.key"))] if certificates else []  # fmt: skip
+    protocol = "tls" if certificates else "tcp"
+    file = folder / "scheduler.json"
+    common = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
+    scheduler = subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", f"{protocol}://127.0.0.1", "--port", "0",
+         "--no-dashboard", "--scheduler-file", file, *secure], **common)  # fmt: skip
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", file, "--nthreads", "1",
+         "--memory-limit", "0", "--no-dashboard", "--local-directory", folder, *secure],
+        env=os.environ | {"PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{HERE}"}, **common)  # fmt: skip
+    deadline = time.monotonic() + 60
+    while not (file.exists() and file.read_text().endswith("}")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    yield file, certificates
+    for process in (worker, scheduler):
+        process.terminate()
+        process.wait()
+
+
+def test_a_scheduler_in_another_process_serves_the_same_command_by_its_address(tmp_path, elsewhere, calm):
+    file, certificates = elsewhere
+    address = json.loads(file.read_text())["address"]
+    environment = os.environ | {"PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{HERE}"}
+    if certificates:
+        assert address.startswith("tls://")
+        for name, path in (("CA_FILE", "ca.pem"), ("CLIENT__CERT", "dask.pem"), ("CLIENT__KEY", "dask.key")):
+            environment[f"DASK_DISTRIBUTED__COMM__TLS__{name}"] = str(certificates / path)
+    drifts = ",".join(map(repr, GRID["drift"]))
+    command = ["sweep", "small_experiments:walk", "--grid", f"drift={drifts}", "--seeds", "4", "--set", "pause=0.002"]
+    done = subprocess.run(
+        [sys.executable, "-m", "dynascope", *command, "--scheduler", address, "--out", str(tmp_path)],
+        env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "200 of 200 tasks finished" in done.stdout
+    assert digests(tmp_path) == calm
+
+
+def test_a_task_that_kills_every_worker_is_given_up_and_the_others_finish(tmp_path, monkeypatch):
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50, memory_limit=0,
+            local_directory=str(tmp_path / "scratch"), scheduler_kwargs={"allowed_failures": 1},
+        ) as cluster,
+        pytest.warns(RuntimeWarning, match="1 of 4 tasks failed"),
+    ):  # fmt: skip
+        table = sweep(deadly, {"x": [0, 1, 2, 3]}, tmp_path / "out", scheduler=cluster)
+    assert table["x"].sizes == {"x": 4}
+    (failure,) = status(tmp_path / "out")["failures"]
+    assert failure["configuration"] == {"x": 1}
+    assert failure["error"].startswith("the worker died 2 times while it ran this pack")
+    assert status(tmp_path / "out")["finished"] == 3
+
+
+def test_an_unreachable_scheduler_is_said_at_once_and_finished_results_are_kept(tmp_path):
+    sweep(walk, {"drift": [0.0]}, tmp_path, scheduler="here")
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{reserved.getsockname()[1]}"
+    begun = time.monotonic()
+    with pytest.raises(ConnectionError, match=rf"no scheduler answers at {address} within 0.5 seconds; is it running"):
+        sweep(walk, {"drift": [0.0, 1.0]}, tmp_path, scheduler=address, timeout=0.5)
+    assert time.monotonic() - begun < 5
+    assert status(tmp_path)["finished"] == 1
+    assert gather(tmp_path)["outcome"].values.tolist() == ["finished", "missing"]
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "message"),
+    [
+        ("tcp://10.1.2.3:8786", "scheduler must be reached by tls:// over a network"),
+        ("example.org:8786", "scheduler must be reached by tls:// over a network"),
+        ("tcp://localhost", 'scheduler must be "here", an address such as tls://host:8786'),
+        ("http://localhost:8786", 'scheduler must be "here", an address'),
+        ("localhost:port", 'scheduler must be "here", an address'),
+        ("missing.json", "scheduler must be a file that Dask's scheduler wrote, got 'missing.json'"),
+    ],
+)
+def test_bad_schedulers(tmp_path, scheduler, message):
+    with pytest.raises(ValueError, match=message):
+        sweep(walk, {"drift": [0.0]}, tmp_path, scheduler=scheduler)
+
+
+def test_a_script_without_a_guard_is_told_so(tmp_path):
+    """Workers import the script that starts them: without the guard they would start sweeps of their own."""
+    (tmp_path / "program.py").write_text(
+        f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
+        "from small_experiments import walk\nfrom dynascope.sweep import sweep\n"
+        f"sweep(walk, {{'drift': [0.0]}}, {str(tmp_path / 'out')!r}, workers=1)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, tmp_path / "program.py"], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 1
+    assert 'put the call below `if __name__ == "__main__":`' in done.stderr

@@ -1,0 +1,133 @@
+"""Packs come in whole or not at all, whenever the program dies, and whatever the disk does."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from small_experiments import PACKED, no_record, walk
+
+from dynascope import digest
+from dynascope.sweep import folder as folder_module
+from dynascope.sweep import gather, status, sweep
+from dynascope.sweep.folder import FAILURES, INCOMING, RESULTS, Failure, SweepFolder
+from dynascope.sweep.plan import Task
+
+
+def digests(out):
+    """Digests of all results, by address."""
+    folder = SweepFolder(out)
+    return {key: digest(folder.load(key)) for key in folder.keys(RESULTS)}
+
+
+def test_a_pack_that_was_whole_comes_in_later_and_one_that_was_not_is_dropped(tmp_path, monkeypatch):
+    folder = SweepFolder(tmp_path)
+    tasks = [Task({"x": x}, f"{x}") for x in range(3)]
+    results = [xr.Dataset({"x": 0.0}), Failure("it broke", "here"), xr.Dataset({"x": 2.0})]
+
+    def dies(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:  # between the renaming and the moves
+        patched.setattr(SweepFolder, "_move", dies)
+        with folder.locked(), pytest.raises(KeyboardInterrupt):
+            folder.take_in(tasks, results, "code")
+    with monkeypatch.context() as patched:  # between two records of a pack
+        patched.setattr(folder_module, "write_text", dies)
+        with pytest.raises(KeyboardInterrupt):
+            folder.take_in([Task({}, "a"), Task({}, "b")], results[:2], "code")
+    (tmp_path / INCOMING / "half.part").mkdir()
+    (tmp_path / INCOMING / "half.part" / "c.nc").touch()
+    assert folder.keys(RESULTS) == set()
+    with folder.locked():
+        assert folder.keys(RESULTS) == {"0", "2"}
+    assert folder.keys(FAILURES) == {"1"}
+    assert folder.failure("1") == Failure("it broke", "here")
+    assert os.listdir(tmp_path / INCOMING) == []
+
+
+def test_a_program_killed_at_any_moment_leaves_whole_packs_and_goes_on(tmp_path):
+    """Eight times signal 9; each time results of whole packs, and at the end the bits of an undisturbed run."""
+    program = Path(__file__).with_name("killed_sweeps.py")
+    done = subprocess.run(
+        [sys.executable, program, str(tmp_path / "killed"), "8"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    held = json.loads(done.stdout)
+    assert held == sorted(held)
+    assert len(set(held) - {0, 36}) > 0, f"killed too early or too late every time: {held}"
+    sweep(PACKED, {"drift": np.linspace(0, 1, 9)}, tmp_path / "calm", seeds=4, scheduler="here")
+    assert digests(tmp_path / "killed") == digests(tmp_path / "calm")
+
+
+def test_a_second_program_in_the_same_folder_is_refused(tmp_path):
+    with SweepFolder(tmp_path).locked():
+        assert SweepFolder(tmp_path).is_locked()
+        with pytest.raises(ValueError, match="out must be a folder where no sweep is running"):
+            sweep(walk, {"drift": [0.0]}, tmp_path, scheduler="here")
+    assert not SweepFolder(tmp_path).is_locked()
+    assert not SweepFolder(tmp_path / "nowhere").is_locked()
+
+
+def test_a_full_disk_stops_the_sweep_and_keeps_what_is_finished(tmp_path, monkeypatch):
+    save, calls = folder_module.save, []
+
+    def full(*arguments):
+        calls.append(1)
+        if len(calls) > 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return save(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(folder_module, "save", full)
+        with pytest.raises(OSError, match=r"a result cannot be written.*2 finished results are kept: make room"):
+            sweep(walk, {"drift": [0.0, 1.0, 2.0, 3.0]}, tmp_path, scheduler="here")
+    assert status(tmp_path)["finished"] == 2
+    assert os.listdir(tmp_path / INCOMING) == []
+    sweep(walk, {"drift": [0.0, 1.0, 2.0, 3.0]}, tmp_path, scheduler="here")
+    assert status(tmp_path)["finished"] == 4
+
+
+def test_a_disk_that_is_really_full(tmp_path):
+    """Files of this process may not grow beyond 20 kB: the second record does not fit."""
+    code = (
+        "import resource, sys; sys.path.insert(0, sys.argv[1]);"
+        "from dynascope.sweep import sweep; from small_experiments import walk;"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000));"
+        "sweep(walk, [{'steps': 5}, {'steps': 50_000}], sys.argv[2], scheduler='here')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(Path(__file__).parent), str(tmp_path)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("OSError: a result cannot be written"), done.stderr
+    assert "1 finished results are kept" in last
+    assert status(tmp_path)["finished"] == 1
+    sweep(walk, [{"steps": 5}, {"steps": 50_000}], tmp_path, scheduler="here")
+    assert status(tmp_path)["finished"] == 2
+
+
+def test_what_a_record_cannot_hold_is_a_failure_of_its_task(tmp_path):
+    with pytest.warns(RuntimeWarning, match="2 of 2 tasks failed"):
+        sweep(no_record, {"x": [1, 2]}, tmp_path, scheduler="here")
+    assert "variable 'z' has the type complex128" in status(tmp_path)["failures"][0]["error"]
+
+
+def test_folders_that_are_not_sweeps_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"out must be the folder of a sweep, got .*, which has no sweep.json"):
+        status(tmp_path)
+    (tmp_path / "sweep.json").write_text("{")
+    with pytest.raises(ValueError, match="is damaged; run the sweep again"):
+        gather(tmp_path)
+    (tmp_path / "sweep.json").write_text('{"format": 99}')
+    with pytest.raises(ValueError, match="is of a newer version; update dynascope"):
+        gather(tmp_path)
+    with pytest.raises(ValueError, match="cannot be written"):
+        sweep(walk, {"drift": [0.0]}, "/proc/nowhere", scheduler="here")
