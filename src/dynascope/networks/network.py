@@ -27,11 +27,16 @@ class LeakyReLU(nn.Module):
 
 
 class Linear(nn.Linear):
-    """x ↦ W·x + b, written so that the gradient of an ensemble's stacked W lies in memory as W does."""
+    """x ↦ W·x + b, in the order of factors that suits an ensemble's stacked W.
+
+    Where its gradient is needed, it shall lie in memory as W does; where not, the other order is twice as quick.
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, in) → (n, out)."""
-        return (self.weight @ x.mT).mT + self.bias
+        if self.weight.requires_grad and torch.is_grad_enabled():
+            return (self.weight @ x.mT).mT + self.bias
+        return x @ self.weight.mT + self.bias
 
 
 class Dropout(nn.Module):

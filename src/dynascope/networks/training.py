@@ -1,8 +1,9 @@
 """Many copies of a network trained at once: stacked parameters, one step of all copies per call.
 
 The forward pass is `torch.func.vmap` over the copies; the sum of the copies' losses is differentiated by ordinary
-autograd, since no copy's loss depends on another's parameters. benchmarks/ensemble.py times this beside vmap of the
-gradient and beside unfolded convolutions (vmap itself makes grouped ones).
+autograd, since no copy's loss depends on another's parameters. Under plain SGD linear layers are updated by the factors
+of their gradients. benchmarks/ensemble.py times this beside vmap of the gradient and beside unfolded convolutions (vmap
+itself makes grouped ones).
 Needs only PyTorch and NumPy.
 """
 
@@ -210,9 +211,9 @@ class Trainer:
         The gradient by these biases, (copy, draw, out), and what the layer reads are the factors of the weights'.
         """
         held = dict(self.parameters)
-        for _, bias in self.at_once.values():
+        for weight, (_, bias) in self.at_once.items():
             own = held[bias].detach()[:, None].expand(-1, self.settings.batch_size, -1)
-            held[bias] = own.requires_grad_()
+            held |= {weight: held[weight].detach(), bias: own.requires_grad_()}
         return held
 
     def _forward(self, held: dict[str, Tensor], x: Tensor, keys: Mapping[str, Tensor]) -> dict[str, Tensor]:
