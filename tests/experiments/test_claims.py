@@ -19,7 +19,7 @@ MODELS = {
     "features": {"FeatureDefinitions", "HeavisideNetwork"},
     "linear_modes": {"DiagonalNetwork", "ScalarNetwork", "TwoLayerLinear", "learnability", "linear model"},
     "multilinear": {"Multilinear"},
-    "phases": {"PhaseDiagram"},
+    "phases": {"ChainAndNetwork", "NetworkCurves", "PhaseDiagram"},
     "spring_block": {"SpringBlock"},
 }
 

@@ -39,22 +39,22 @@ DEFAULTS: dict[str, Any] = {
 }
 SHARED = tuple(name for name in DEFAULTS if name not in ("slope", "dropout", "data_noise", "learning_rate", "seed"))
 _SPLIT = 0  # one split of the data for all runs, as in the paper
-_VALUES = {"cpu": 2**20, "cuda": 2**30}  # numbers that the features of all copies in one ensemble may take
+_VALUES = {"cpu": 2**21, "cuda": 2**30}  # numbers that the features of all copies in one ensemble may take
 
 
 def train(pack: Sequence[Mapping[str, Any]]) -> list[xr.Dataset]:
     """Train networks that share all but slope, dropout, data noise, learning rate and seed; one record for each.
 
     A record holds, at the end of training and in evaluation mode, load = log(tr Σw/tr Σb) (3) and load_pinv =
-    log tr(Σw Σb⁺) (S1) over (probe, layer), accuracy and loss over probe (train, test), all on clean data, and
-    train_loss, that of the last epoch as it was trained. Layer 0 is the input as the first layer sees it.
+    log tr(Σw Σb⁺) (S1) over (probe, layer), accuracy and loss over probe (train, test), all on clean data. Layer 0 is
+    the input as the first layer sees it.
 
     >>> small = DEFAULTS | {"data": "digits", "size": 0, "samples": 8, "epochs": 1, "depth": 2, "width": 8}
     >>> train([small, small | {"slope": 0.5}])[1]["load"].dims
     ('probe', 'layer')
     """
     first = pack[0]
-    x, y, xt, yt = _data(first["data"], first["size"], first["samples"], first["tested"])
+    x, y, xt, yt = data_set(first["data"], first["size"], first["samples"], first["tested"])
     batch = min(first["batch_size"], len(x))
     steps = len(x) // batch * first["epochs"]
     column = {name: [each[name] for each in pack] for name in ("slope", "dropout", "data_noise", "learning_rate")}
@@ -70,11 +70,8 @@ def train(pack: Sequence[Mapping[str, Any]]) -> list[xr.Dataset]:
         sampling="shuffled",
     )
     probe = {"train": (x, y), "test": (xt, yt)}
-    before = steps - len(x) // batch
-    run = ensemble.fit(
-        x, y, steps, probe=probe, record_every=[before, steps], measures=("load", "load_pinv"), progress=False
-    )
-    last = run[["load", "load_pinv", "accuracy", "loss", "train_loss"]].isel(step=-1, drop=True)
+    run = ensemble.fit(x, y, steps, probe=probe, record_every=[steps], measures=("load", "load_pinv"), progress=False)
+    last = run[["load", "load_pinv", "accuracy", "loss"]].isel(step=-1, drop=True)
     last = last.drop_vars(["copy", *column], errors="ignore").assign_coords(layer=np.arange(run.sizes["layer"]))
     return [last.isel(copy=index).assign_attrs({}) for index in range(len(pack))]
 
@@ -89,8 +86,14 @@ def _network(settings: Mapping[str, Any], shape: tuple[int, ...], classes: int) 
 
 
 @cache
-def _data(name: str, size: int, samples: int, tested: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Images and labels, training and test; with mean 0 and deviation 1, which networks without batch norm need."""
+def data_set(
+    name: str, size: int, samples: int, tested: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Images and labels, training and test; with mean 0 and deviation 1, which networks without batch norm need.
+
+    >>> data_set("digits", 0, 8)[0].shape
+    (80, 1, 8, 8)
+    """
     x, y, xt, yt = images(name, size=size or None, per_class=(samples or None, tested or None), seed=_SPLIT)
     centre, deviation = x.mean(), x.std()
     return (x - centre) / deviation, y, (xt - centre) / deviation, yt
@@ -102,7 +105,7 @@ def seconds(settings: Mapping[str, Any]) -> float:
     >>> seconds(DEFAULTS | {"epochs": 10}) < seconds(DEFAULTS)
     True
     """
-    x = _data(settings["data"], settings["size"], settings["samples"], settings["tested"])[0]
+    x = data_set(settings["data"], settings["size"], settings["samples"], settings["tested"])[0]
     weights = settings["width"] * (np.prod(x.shape[1:]) + (settings["depth"] - 1) * settings["width"])
     steps = len(x) // min(settings["batch_size"], len(x)) * settings["epochs"]
     return float(6 * weights * len(x) * settings["epochs"] / 1e10 + 1e-4 * steps + 1e-2)
@@ -143,6 +146,6 @@ def run_grid(grid: Mapping[str, Sequence[Any]], *, seeds: int, fixed: Mapping[st
 
 def _at_once(settings: Configuration) -> int:
     """How many networks to train side by side: what keeps a CPU's cache warm, and a GPU busy."""
-    x = _data(settings["data"], settings["size"], settings["samples"], settings["tested"])[0]
+    x = data_set(settings["data"], settings["size"], settings["samples"], settings["tested"])[0]
     values = min(settings["batch_size"], len(x)) * settings["width"] * settings["depth"]
     return max(1, int(_VALUES[device(None).split(":")[0]] // values))
