@@ -111,6 +111,18 @@ def test_simulate_and_estimate_local_elasticity(run, tmp_path):
     assert json.loads(out)["provenance"]["model"] == "estimate_strengths"
 
 
+def test_fit_a_chain_to_recorded_loads(run, tmp_path):
+    given = ("--friction-right", "0.05", "--friction-left", "0.1", "--noise", "0.005")
+    run("simulate", "spring-block", *given, "--trials", "6", "--save-points", "31", "--out", "run.nc")
+    status, out, err = run("estimate", "spring-block", "run.nc", "--target", "1", "--out", "fit.nc")
+    assert status == 0, err
+    assert "; ok" in out
+    found = load(tmp_path / "fit.nc")
+    assert float(found["friction_left_low"]) < 0.1 < float(found["friction_left_high"])
+    _, out, _ = run("estimate", "spring-block", "fit.nc", "--json")
+    assert json.loads(out)["provenance"]["model"] == "fit_chain"
+
+
 def test_json_holds_no_nan(run):
     _, out, _ = run("simulate", "spring-block", *QUICK, "--stop-tolerance", "1e-12", "--json")
     assert "NaN" not in out
@@ -192,6 +204,7 @@ def test_version(run):
         (["simulate", "elastic", "--sampling", "0.5,0.5,0.5"], "sampling must sum to 1"),
         (["estimate", "elastic", "missing.npz"], "there is no file 'missing.npz'"),
         (["estimate", "elastic", "missing.nc"], "there is no file 'missing.nc'"),
+        (["estimate", "spring-block", "missing.nc"], "there is no file 'missing.nc'"),
         (["verify", "nothing"], "family must be one of"),
         (["reproduce", "nothing"], "name must be one of"),
         (["reproduce"], "name must be given"),

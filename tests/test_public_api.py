@@ -25,6 +25,7 @@ def test_public_names():
         "estimate_elasticity",
         "estimate_strengths",
         "etf_distance",
+        "fit_chain",
         "grid",
         "imitate",
         "learnability",

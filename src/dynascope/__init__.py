@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dynascope.models.elastic.strengths import PowerLaw, Sampled
     from dynascope.models.linear_modes import DiagonalNetwork, ScalarNetwork, TwoLayerLinear, learnability
     from dynascope.models.multilinear import Multilinear, calibrate_emergence
+    from dynascope.models.spring_block.fit import fit_chain
     from dynascope.monitor.attach import watch
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "estimate_elasticity",
     "estimate_strengths",
     "etf_distance",
+    "fit_chain",
     "grid",
     "imitate",
     "learnability",
@@ -71,6 +73,7 @@ _ON_FIRST_USE = {
     "estimate_strengths": "models.elastic.estimate",
     "etf_distance": "measure.collapse",
     "imitate": "imitation",
+    "fit_chain": "models.spring_block.fit",
     "learnability": "models.linear_modes",
     "learning_stages": "models.elastic.compare",
     "relative_difference": "models.elastic.compare",

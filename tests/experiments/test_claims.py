@@ -20,6 +20,7 @@ MODELS = {
     "linear_modes": {"DiagonalNetwork", "ScalarNetwork", "TwoLayerLinear", "learnability", "linear model"},
     "multilinear": {"Multilinear"},
     "regimes": {"Ensemble"},
+    "phases": {"ChainAndNetwork", "NetworkCurves", "PhaseDiagram"},
     "spring_block": {"SpringBlock"},
 }
 

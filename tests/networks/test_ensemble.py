@@ -155,7 +155,7 @@ def test_the_progress_bar_says_loss_and_speed(capsys, monkeypatch):
     ("options", "message"),
     [
         ({"copies": 0}, "copies"),
-        ({"copies": [1, 1]}, "different numbers"),
+        ({"copies": []}, "list of the numbers"),
         ({"learning_rate": [0.1, 0.2]}, r"learning_rate must be one number or 3, one for each copy, got shape \(2,\)"),
         ({"learning_rate": -0.1}, "learning_rate must be at least 0"),
         ({"momentum": 1.5}, "momentum must be at most 1"),

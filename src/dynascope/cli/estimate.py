@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dynascope.cli.output import Json, Place, check_place, write
-from dynascope.records import digest
+from dynascope.records import digest, load
 
 estimate_app = typer.Typer(help="Estimate a model from measured paths.", no_args_is_help=True)
 
@@ -36,6 +36,39 @@ def estimate_elastic(
     write(found, out or Path("results") / f"elastic-strengths-{digest(found)[:12]}.nc", as_json=as_json)
     if not as_json:
         _print_strengths(found)
+
+
+@estimate_app.command("spring-block")
+def estimate_spring_block(
+    file: Annotated[Path, typer.Argument(help="A record with load over time, layer (trial): simulated or measured.")],
+    time_scale: Annotated[float | None, typer.Option(help="Model time per unit of time; fitted if not given.")] = None,
+    target: Annotated[float | None, typer.Option(help="Distance to the target from layer 0; else fitted.")] = None,
+    dt: Annotated[float, typer.Option(help="Window of the noise, in model time.")] = 0.01,
+    out: Place = None,
+    as_json: Json = False,
+) -> None:
+    """Fit the friction and noise of the spring-block chain to measured load curves."""
+    from dynascope.models.spring_block.fit import fit_chain  # noqa: PLC0415 (JAX's solvers)
+
+    check_place(out, "chain-fit")
+    record = load(file)
+    if "load" not in record:
+        raise ValueError(f"{file} must hold load over time and layer, it holds {', '.join(map(str, record)) or 'none'}")
+    found = fit_chain(record["load"], time_scale=time_scale, target=target, dt=dt)
+    write(found, out or Path("results") / f"chain-fit-{digest(found)[:12]}.nc", as_json=as_json)
+    if not as_json:
+        _print_chain(found)
+
+
+def _print_chain(found: xr.Dataset) -> None:
+    table = Table("parameter", "value", "95 % interval", box=None, pad_edge=False)
+    for name in ("friction_right", "friction_left", "noise", "friction_difference", "time_scale", "target"):
+        low, high = (float(found[f"{name}_{end}"]) for end in ("low", "high"))
+        table.add_row(found[name].attrs["long_name"], f"{float(found[name]):.4g}", f"{low:.4g} … {high:.4g}")
+    console = Console()
+    console.print(table)
+    verdict = "ok" if bool(found["ok"]) else f"not ok: {found.attrs['reason']}"
+    console.print(f"residual {float(found['residual']):.3g}; {verdict}", highlight=False, soft_wrap=True)
 
 
 def _print_strengths(found: xr.Dataset) -> None:

@@ -19,16 +19,16 @@ _ANY_SIGN = ("slope", "input_scale", "output_scale", "weight_scale", "target_sca
 
 
 def copy_numbers(copies: Any) -> np.ndarray:
-    """Numbers of the copies, from how many or from a list.
+    """Numbers of the copies, from how many or from a list, in which one may come again to run with other settings.
 
-    >>> copy_numbers(2).tolist(), copy_numbers([7]).tolist()
-    ([0, 1], [7])
+    >>> copy_numbers(2).tolist(), copy_numbers([7, 7]).tolist()
+    ([0, 1], [7, 7])
     """
     if np.ndim(copies) == 0:
         return np.arange(count("copies", copies))
     numbers = np.array([count("copies", each, at_least=0) for each in copies], np.int64)
-    if numbers.size == 0 or len(set(numbers.tolist())) < numbers.size:
-        raise ValueError(f"copies must be a number, or a list of different numbers of copies, got {copies!r}")
+    if numbers.size == 0:
+        raise ValueError(f"copies must be a number, or a list of the numbers of copies, got {copies!r}")
     return numbers
 
 

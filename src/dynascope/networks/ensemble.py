@@ -42,7 +42,8 @@ class Ensemble:
     """Copies of a network that are trained side by side, each with its own start, batches and settings.
 
     network: one of `dynascope.networks`; it gives the shape, its own weights are not used
-    copies: how many, or a list of their numbers; copy i is the same in every list that holds it
+    copies: how many, or a list of their numbers; copy i is the same in every list that holds it, and may come again
+        with other settings
     learning_rate: of all copies, or one for each
     batch_size: samples in a step
     seed: copy i starts from, and draws its batches and noise from, (seed, i) alone

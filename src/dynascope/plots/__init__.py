@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 from dynascope.plots.elastic import plot_points, plot_projection, plot_strengths
 from dynascope.plots.figures import PALETTE, axis_label, new_figure, save_figure
 from dynascope.plots.imitation import plot_imitation
+from dynascope.plots.networks import plot_fit, plot_network_phases
 from dynascope.plots.over_time import plot_curves, plot_over_time
 from dynascope.plots.spring_block import plot_chains, plot_load_curves, plot_phase_diagram, plot_trajectories
 
@@ -14,8 +15,10 @@ __all__ = [
     "axis_label",
     "new_figure",
     "plot_curves",
+    "plot_fit",
     "plot_imitation",
     "plot_load_curves",
+    "plot_network_phases",
     "plot_over_time",
     "plot_phase_diagram",
     "plot_projection",
@@ -33,7 +36,11 @@ def plot_run(run: xr.Dataset) -> Figure:
     >>> len(plot_run(SpringBlock().simulate(duration=5.0, trials=2)).axes)
     2
     """
-    if "load" in run:
+    if "fitted_load" in run:
+        figure, axes = new_figure()
+        plot_fit(run, axes[0, 0])
+        return figure
+    if "load" in run and "trial" in run["load"].dims:
         return plot_chains(run)
     if "imitated_mean" in run:
         return plot_imitation(run)

@@ -63,7 +63,7 @@ def plot_trajectories(run: xr.Dataset, axes: Axes, *, trial: int = 0) -> Axes:
     require_variable(run, "load", ("trial", "time", "layer"), at_most=0)
     chosen = run.isel(trial=trial)
     layers = chosen.sizes["layer"]
-    shades = _cividis(np.linspace(0.05, 0.85, layers))
+    shades = cividis(np.linspace(0.05, 0.85, layers))
     for layer in range(layers):
         ends = layer in (0, layers - 1)
         axes.plot(
@@ -87,7 +87,12 @@ def plot_trajectories(run: xr.Dataset, axes: Axes, *, trial: int = 0) -> Axes:
     return axes
 
 
-def _cividis(values: Any) -> Any:
+def cividis(values: Any) -> Any:
+    """Colours for numbers from 0 to 1.
+
+    >>> cividis(np.zeros(2)).shape
+    (2, 4)
+    """
     return colormaps["cividis"](values)
 
 
@@ -119,14 +124,18 @@ def plot_phase_diagram(
             heights = (load.isel({y: row, x: column}).values - low) / height * 0.76 - 0.38
             axes.plot(column + across, row + heights, color="white", linewidth=3.2)
             axes.plot(column + across, row + heights, color="#C1272D", linewidth=1.6, marker=".", markersize=3)
-    _label_cells(axes.set_xticks, last[x].values)
-    _label_cells(axes.set_yticks, last[y].values)
+    label_cells(axes.set_xticks, last[x].values)
+    label_cells(axes.set_yticks, last[y].values)
     axes.set_xlabel(axis_label(last[x]))
     axes.set_ylabel(axis_label(last[y]))
     return axes
 
 
-def _label_cells(set_ticks: Any, values: Sequence[Any] | np.ndarray) -> None:
+def label_cells(set_ticks: Any, values: Sequence[Any] | np.ndarray) -> None:
+    """Write each value at the middle of its cell.
+
+    >>> label_cells(new_figure()[1][0, 0].set_xticks, [0.1, 0.2])
+    """
     set_ticks(range(len(values)), [short(value) for value in values])
 
 

@@ -1,0 +1,245 @@
+"""Load curves of a few settings side by side: regression (S15, S16) and constants in place of batch norm."""
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from dynascope.data.tables import diabetes
+from dynascope.experiments.claims import Claim, three_errors
+from dynascope.experiments.phases.shapes import curvature, mean_error, straightness
+from dynascope.experiments.phases.training import data_set, run_grid
+from dynascope.experiments.registry import Experiment
+from dynascope.networks import MLP, Ensemble
+from dynascope.networks.arguments import device
+from dynascope.records import with_provenance
+
+
+def recorded(values: dict[str, Any], coords: dict[str, Any], config: Any, begun: float) -> xr.Dataset:
+    """A record of networks, with what made it.
+
+    >>> recorded({}, {}, Regression(), time.perf_counter()).attrs["model"]
+    '"NetworkCurves"'
+    """
+    found = xr.Dataset(values, coords=coords)
+    wall_time = time.perf_counter() - begun
+    return with_provenance(
+        found, "NetworkCurves", vars(config), options={}, seed=0, precision="float32", wall_time=wall_time,
+        device=device(None),
+    )  # fmt: skip
+
+
+def plot(record: xr.Dataset) -> Any:
+    """Draw the load curve of each setting, with the spread of the runs and what they reach on test data."""
+    from dynascope.plots import PALETTE, new_figure  # noqa: PLC0415 (computing never imports plotting)
+
+    kinds = [str(kind) for kind in record["kind"].values]
+    figure, axes = new_figure(columns=len(kinds), width=5.5 * len(kinds), height=4.5)
+    for column, kind in enumerate(kinds):
+        ax = axes[0, column]
+        for index, setting in enumerate(record["setting"].values):
+            chosen = record.sel(kind=kind, setting=setting)
+            score = f", {record['score'].attrs['long_name']} {float(chosen['score'].mean()):.3g}"
+            ax.errorbar(
+                record["layer"], chosen["load"].mean("seed"), chosen["load"].std("seed"), marker="o", markersize=4,
+                color=PALETTE[index % len(PALETTE)], label=f"{setting}{score}",
+            )  # fmt: skip
+        ax.set_xlabel("layer")
+        ax.set_ylabel(str(record["load"].attrs["long_name"]))
+        ax.set_title(kind)
+        ax.legend(frameon=False, fontsize="small")
+    return figure
+
+
+def _bends(record: xr.Dataset) -> np.ndarray:
+    """(kind, setting, run)."""
+    return curvature(record["load"].transpose("kind", "setting", "seed", "layer").values)
+
+
+# --- S15, S16: regression --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Regression:
+    """ReLU networks at several dropouts, on the diabetes table (S15) and on images with one-hot targets (S16)."""
+
+    dropout: tuple[float, ...] = (0.0, 0.02, 0.05, 0.1, 0.2)
+    epochs: int = 100
+    batch_size: int = 2560
+    learning_rate: float = 0.001
+    width: int = 100
+    depth: int = 7
+    seeds: int = 10
+    data: str = "mnist"
+    size: int = 10
+    samples: int = 256
+
+
+KINDS = ("diabetes", "images, one-hot")
+
+
+def run_regression(config: Regression) -> xr.Dataset:
+    """Train on the squared error; a load is the misfit of the best linear fit from a layer (S5)."""
+    begun = time.perf_counter()
+    x, y, xt, yt = data_set(config.data, config.size, config.samples)
+    table, one_hot = diabetes(), np.eye(int(y.max()) + 1, dtype=np.float32)
+    sets = [(table[0], table[1][:, None], table[2], table[3][:, None]), (x, one_hot[y], xt, one_hot[yt])]
+    load, error = zip(*(_fitted(config, *each) for each in sets), strict=True)
+    dims = ("kind", "setting", "seed")
+    values = {
+        "load": ((*dims, "layer"), np.stack(load), {"long_name": "load: error of the best linear fit"}),
+        "score": (dims, np.stack(error), {"long_name": "test RMSE"}),
+    }
+    coords = {"kind": list(KINDS), "setting": [f"dropout {each:g}" for each in config.dropout]}
+    return recorded(values, coords | {"layer": np.arange(config.depth + 1)}, config, begun)
+
+
+def _fitted(
+    config: Regression, x: np.ndarray, y: np.ndarray, xt: np.ndarray, yt: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Loads (setting, run, layer) on training data, and the root mean square error on test data (setting, run)."""
+    batch, settings = min(config.batch_size, len(x)), len(config.dropout)
+    steps = len(x) // batch * config.epochs
+    ensemble = Ensemble(
+        MLP(x.shape[1:], y.shape[1], width=config.width, depth=config.depth, batch_norm=True),
+        copies=list(range(config.seeds)) * settings,
+        learning_rate=config.learning_rate,
+        batch_size=batch,
+        optimizer="adam",
+        loss="mse",
+        vary={"dropout": np.repeat(config.dropout, config.seeds)},
+        sampling="shuffled",
+    )
+    probe = {"train": (x, y), "test": (xt, yt)}
+    path = ensemble.fit(x, y, steps, probe=probe, record_every=[steps], measures=("load",), progress=False)
+    last = path.isel(step=-1)
+    load = last["load"].sel(probe="train").values.reshape(settings, config.seeds, -1)
+    return load, np.sqrt(2 * last["loss"].sel(probe="test").values.reshape(settings, config.seeds).astype(float))
+
+
+REGRESSION_CLAIMS = tuple(
+    Claim(f"fig-s1{figure}-{name}", f"spring-block FIG. S1{figure}", text)
+    for figure, where in ((5, "on the diabetes data"), (6, "on images with one-hot targets"))
+    for name, text in (
+        ("concave", f"{where}: without dropout the regression load curve is concave"),
+        ("convex", f"{where}: with the most dropout it is convex"),
+        ("error", f"{where}: the straightest of the curves has a lower test error than the most concave one"),
+    )
+)
+
+
+def check_regression(record: xr.Dataset) -> tuple[Claim, ...]:
+    """Judge run by run."""
+    judged: list[Claim] = []
+    bends, loads = _bends(record), record["load"].transpose("kind", "setting", "seed", "layer").values
+    score = record["score"].transpose("kind", "setting", "seed").values
+    for kind in range(len(KINDS)):
+        concave, convex, error = REGRESSION_CLAIMS[3 * kind : 3 * kind + 3]
+        (first, first_error), (last, last_error) = mean_error(bends[kind, 0]), mean_error(bends[kind, -1])
+        straightest = int(straightness(loads[kind]).mean(axis=-1).argmax())
+        gain, gain_error = mean_error(score[kind, straightest] - score[kind, 0])
+        note = f"the straightest is at {record['setting'].values[straightest]}"
+        judged += [
+            concave.exceeds(first, 0.0, three_errors(first_error), note="curvature"),
+            convex.falls_below(last, 0.0, three_errors(last_error), note="curvature"),
+            error.falls_below(gain, 0.0, three_errors(gain_error), note=note),
+        ]
+    return tuple(judged)
+
+
+_LAPTOP = Regression(data="digits", size=0, samples=0, width=64, batch_size=32, epochs=12, seeds=6)
+REGRESSION = Experiment(
+    title="Load curves in regression",
+    source="spring-block FIG. S15, S16",
+    kind="figure",
+    claims=REGRESSION_CLAIMS,
+    scales={
+        "smoke": replace(_LAPTOP, width=32, seeds=5, epochs=20, dropout=(0.0, 0.03, 0.2), samples=40),
+        "laptop": _LAPTOP,
+        "paper": Regression(),
+    },
+    run=run_regression,
+    check=check_regression,
+    plot=plot,
+)
+
+
+# --- batch norm against the constants of (1) -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """ReLU networks at several dropouts, with batch norm and with the fixed constants c_ℓ of (1)."""
+
+    dropout: tuple[float, ...] = (0.0, 0.05, 0.1, 0.2, 0.3)
+    slope: float = 0.2
+    epochs: int = 100
+    batch_size: int = 2560
+    learning_rate: float = 0.001
+    width: int = 100
+    depth: int = 7
+    seeds: int = 10
+    data: str = "mnist"
+    size: int = 10
+    samples: int = 256
+
+
+NORMALISED = ("batch", "constant")
+NORMALISATION_CLAIMS = (
+    Claim("s3-constants-noise", "spring-block (1), S3", "with constants c_ℓ, too, dropout bends load curves to convex"),
+    Claim(
+        "s3-constants-spread",
+        "spring-block S3",
+        "without batch norm the curvature varies more between runs: its variance, over all settings, is larger",
+    ),
+)
+
+
+def run_normalisation(config: Normalisation) -> xr.Dataset:
+    """Train both kinds over the same dropouts and seeds."""
+    begun = time.perf_counter()
+    own = ("dropout", "seeds")
+    fixed = {name: value for name, value in vars(config).items() if name not in own}
+    grid = {"normalisation": list(NORMALISED), "dropout": list(config.dropout)}
+    trained = run_grid(grid, seeds=config.seeds, fixed=fixed)
+    dims = ("kind", "setting", "seed")
+    load = {"long_name": "load D (natural logarithm)"}
+    values = {
+        "load": ((*dims, "layer"), trained["load"].sel(probe="train").values, load),
+        "score": (dims, trained["accuracy"].sel(probe="test").values, {"long_name": "test accuracy"}),
+    }
+    names = ["batch norm", "constants c_ℓ"]
+    coords = {"kind": names, "setting": [f"dropout {each:g}" for each in config.dropout]}
+    return recorded(values, coords | {"layer": trained["layer"].values}, config, begun)
+
+
+def check_normalisation(record: xr.Dataset) -> tuple[Claim, ...]:
+    """Judge run by run; the logarithm of a variance from n − 1 free runs errs by √(2/(n − 1))."""
+    bends = _bends(record)
+    fall, error = mean_error(bends[1, -1] - bends[1, 0])
+    spread = np.log(bends.var(axis=-1, ddof=1).mean(axis=-1))
+    free = bends.shape[1] * (bends.shape[2] - 1)
+    noise, varies = NORMALISATION_CLAIMS
+    return (
+        noise.falls_below(fall, 0.0, three_errors(error), note="curvature at the most dropout less that at none"),
+        varies.exceeds(spread[1] - spread[0], 0.0, three_errors(2 / np.sqrt(free)), note="logarithm of the ratio"),
+    )
+
+
+_CONSTANT = Normalisation(data="digits", size=0, samples=0, width=64, batch_size=32, epochs=12, seeds=6)
+NORMALISATION = Experiment(
+    title="Batch norm against fixed constants",
+    source="spring-block (1), S3",
+    kind="figure",
+    claims=NORMALISATION_CLAIMS,
+    scales={
+        "smoke": replace(_CONSTANT, width=32, epochs=8, dropout=(0.0, 0.3), seeds=8),
+        "laptop": _CONSTANT,
+        "paper": Normalisation(),
+    },
+    run=run_normalisation,
+    check=check_normalisation,
+    plot=plot,
+)

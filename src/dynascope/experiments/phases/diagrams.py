@@ -1,0 +1,241 @@
+"""FIG. 1 and its variants: load curves and test accuracy of networks over nonlinearity and one source of noise."""
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from dynascope.experiments.claims import Claim, three_errors
+from dynascope.experiments.phases.shapes import curvature, mean_error, straightness
+from dynascope.experiments.phases.training import phase_training, run_grid
+from dynascope.experiments.registry import Experiment
+from dynascope.networks.arguments import device
+from dynascope.records import attribute, with_provenance
+
+NAMES = {
+    "dropout": "dropout",
+    "data_noise": "data noise",
+    "learning_rate": "learning rate",
+    "batch_size": "batch size",
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Slopes (rows) by values of one source of noise (columns, the weakest first), for several seeds.
+
+    `first_layer` is where load curves begin: the paper leaves the input out on CIFAR.
+    """
+
+    figure: str
+    noise: str
+    values: tuple[float, ...]
+    slopes: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+    seeds: int = 10
+    data: str = "mnist"
+    size: int = 10
+    samples: int = 256
+    epochs: int = 100
+    batch_size: int = 2560
+    learning_rate: float = 0.001
+    depth: int = 7
+    width: int = 100
+    optimizer: str = "adam"
+    normalisation: str = "batch"
+    first_layer: int = 0
+    thorough: bool = False
+
+
+_LOADS = ("load", "load_pinv")
+_TRAINED = ("data", "size", "samples", "epochs", "batch_size", "learning_rate", "depth", "width", "optimizer")
+
+
+def run(config: Config) -> xr.Dataset:
+    """Train the whole grid and keep what `training.train` measures at the end."""
+    begun = time.perf_counter()
+    fixed = {name: getattr(config, name) for name in (*_TRAINED, "normalisation") if name != config.noise}
+    grid = {"slope": config.slopes, config.noise: config.values}
+    record = run_grid(grid, seeds=config.seeds, fixed=fixed)
+    record["slope"].attrs["long_name"] = "slope of the leaky ReLU"
+    record[config.noise].attrs["long_name"] = NAMES[config.noise]
+    record["accuracy"].attrs["long_name"] = "accuracy"
+    parameters = vars(config) | {"values": list(config.values), "slopes": list(config.slopes)}
+    wall_time = time.perf_counter() - begun
+    return with_provenance(
+        record, "PhaseDiagram", parameters, options={}, seed=0, precision="float32", wall_time=wall_time,
+        device=device(None),
+    )  # fmt: skip
+
+
+_ALWAYS = {
+    "concave": ("", "most nonlinear network, least noise: the load curve is concave"),
+    "convex": ("", "least nonlinear network, most noise: the load curve is convex"),
+    "noise": ("", "for every slope, the strongest noise leaves a more convex curve than the weakest"),
+    "nonlinearity": (
+        "",
+        "at the weakest noise, the most nonlinear network has a more concave curve than the linear one",
+    ),
+    "accuracy": (", S5", "in the row with the best test accuracy, it is reached where the load curve is straightest"),
+}
+_THOROUGH = {
+    "linear": ("", "for the most nonlinear network, some noise in between gives the straightest curve"),
+    "test": (", S4, S19, S20", "test load curves bend as training ones do: correlation over cells above 0.9"),
+    "pinv": (", S13", "both definitions of separation rank the cells of nonlinear networks alike (above 0.8)"),
+    "pinv-linear": (
+        ", S14",
+        "in linear networks log tr(Σw Σb⁺) falls less than half as far over the layers as (3) does",
+    ),
+}
+
+
+def claims_of(figure: str, thorough: bool) -> dict[str, Claim]:
+    """What a phase diagram claims; a thorough one also holds train against test and two measures of separation.
+
+    >>> claims_of("FIG. 1(c)", thorough=False)["concave"].id
+    'fig-1c-concave'
+    """
+    prefix = figure.lower().replace(". ", "-").replace("(", "").replace(")", "")
+    chosen = _ALWAYS | (_THOROUGH if thorough else {})
+    return {
+        name: Claim(f"{prefix}-{name}", f"spring-block {figure}{where}", text) for name, (where, text) in chosen.items()
+    }
+
+
+def check(record: xr.Dataset) -> tuple[Claim, ...]:
+    """Judge by runs: run i starts alike in every cell, so cells are compared run by run."""
+    settings = attribute(record, "parameters")
+    claims = claims_of(settings["figure"], settings["thorough"])
+    order = ("slope", settings["noise"], "seed", "probe", "layer")
+    loads, pinv = (record[name].transpose(*order).values[..., settings["first_layer"] :] for name in _LOADS)
+    accuracy = record["accuracy"].transpose(*order[:-1]).values[..., 1].astype(float)
+    nonlinear = record["slope"].values < 1
+    judged = _corners(claims, curvature(loads[..., 0, :]), nonlinear)
+    judged["accuracy"] = _best_where_straight(claims["accuracy"], accuracy, straightness(loads[..., 0, :]))
+    if settings["thorough"]:
+        judged |= _beside(claims, loads, pinv[..., 0, :], nonlinear)
+    return tuple(judged[name] for name in claims)
+
+
+def _corners(claims: dict[str, Claim], bend: np.ndarray, nonlinear: np.ndarray) -> dict[str, Claim]:
+    """Shapes at the corners and from one side to the other; bend is (slope, noise, run)."""
+    found = {}
+    top, top_error = mean_error(bend[0, 0])
+    found["concave"] = claims["concave"].exceeds(top, 0.0, three_errors(top_error), note="curvature of the load curve")
+    low, low_error = mean_error(bend[-1, -1])
+    found["convex"] = claims["convex"].falls_below(low, 0.0, three_errors(low_error))
+    found["noise"] = _falls(claims["noise"], bend[nonlinear])
+    up, up_error = mean_error(bend[0, 0] - bend[-1, 0])
+    found["nonlinearity"] = claims["nonlinearity"].exceeds(up, 0.0, three_errors(up_error))
+    return found
+
+
+def _falls(claim: Claim, bend: np.ndarray) -> Claim:
+    """Curvature at the strongest noise less that at the weakest, one case for each slope."""
+    fall, error = mean_error(bend[:, -1] - bend[:, 0])
+    return claim.falls_below(fall, 0.0, three_errors(error), note="difference of curvatures, one case for each slope")
+
+
+def _best_where_straight(claim: Claim, accuracy: np.ndarray, straight: np.ndarray) -> Claim:
+    """Accuracy and R² of the row that holds the best mean accuracy, each over (slope, noise, run)."""
+    row = int(accuracy.mean(axis=-1).max(axis=-1).argmax())
+    cells, best = accuracy[row].mean(axis=-1), int(accuracy[row].mean(axis=-1).argmax())
+    straightest = int(straight[row].mean(axis=-1).argmax())
+    worst = int(cells.argmin())
+    _, error = mean_error(accuracy[row, best] - accuracy[row, straightest])
+    note = f"column {straightest + 1} of {len(cells)} is the straightest, column {best + 1} the most accurate"
+    return claim.equals(
+        cells[straightest], cells[best], three_errors(error), rival=cells[worst], standard_error=error, note=note
+    )
+
+
+def _beside(claims: dict[str, Claim], loads: np.ndarray, pinv: np.ndarray, nonlinear: np.ndarray) -> dict[str, Claim]:
+    """Train beside test, one measure of separation beside the other; loads are (slope, noise, run, probe, layer)."""
+    straight = straightness(loads[0, ..., 0, :])  # (noise, run)
+    inside = 1 + int(straight[1:-1].mean(axis=-1).argmax())
+    gain, error = mean_error(straight[inside] - straight[[0, -1]])
+    bend = curvature(loads.mean(axis=2))  # (slope, noise, probe)
+    alike = float(np.corrcoef(bend[..., 0].ravel(), bend[..., 1].ravel())[0, 1])
+    fall, second_fall = (each[-1, 0, :, 0] - each[-1, 0, :, -1] for each in (loads[..., 0, :], pinv))
+    share, share_error = mean_error(second_fall / fall)
+    return {
+        "linear": claims["linear"].exceeds(gain, 0.0, three_errors(error), note="R² beyond that at either end"),
+        "test": claims["test"].exceeds(alike, 0.9, 0.0, note="correlation of curvatures over cells"),
+        "pinv": _falls(claims["pinv"], curvature(pinv[nonlinear])),
+        "pinv-linear": claims["pinv-linear"].falls_below(share, 0.5, three_errors(share_error)),
+    }
+
+
+def plot(record: xr.Dataset) -> Any:
+    """Draw the load curves of training and test data over a shade of the test accuracy, and R² beside accuracy."""
+    from dynascope.plots import new_figure, plot_network_phases  # noqa: PLC0415 (computing never imports plotting)
+
+    settings = attribute(record, "parameters")
+    figure, axes = new_figure(columns=2, width=15.0, height=6.0)
+    plot_network_phases(record, axes[0, 0], noise=settings["noise"], first_layer=settings["first_layer"])
+    axes[0, 0].set_title(f"Load curves of networks on {settings['data']} ({settings['figure']})")
+    loads = record["load"].sel(probe="train").transpose("slope", settings["noise"], "seed", "layer").values
+    accuracy = record["accuracy"].sel(probe="test").transpose("slope", settings["noise"], "seed").values.mean(axis=-1)
+    row, columns = int(accuracy.max(axis=1).argmax()), np.arange(accuracy.shape[1])
+    straight = straightness(loads[row, ..., settings["first_layer"] :]).mean(axis=-1)
+    axes[0, 1].plot(columns, accuracy[row], "k-o", label="test accuracy")
+    axes[0, 1].set_ylabel("test accuracy")
+    other = axes[0, 1].twinx()
+    other.plot(columns, straight, "-s", color="#C1272D", label="R² of the load curve")
+    other.set_ylabel("R² of the load curve", color="#C1272D")
+    axes[0, 1].set_xticks(columns, [f"{value:g}" for value in record[settings["noise"]].values])
+    axes[0, 1].set_xlabel(NAMES[settings["noise"]] + ", the weakest noise first")
+    axes[0, 1].set_title(f"slope {float(record['slope'][row]):g}, the row with the best accuracy (S5)")
+    return figure
+
+
+# --- the figures -----------------------------------------------------------------------------------------------------
+
+_DIGITS: dict[str, Any] = {"data": "digits", "size": 0, "samples": 0, "width": 64, "batch_size": 32, "epochs": 12}
+_SMALL: dict[str, Any] = _DIGITS | {"seeds": 4, "slopes": (0.0, 1.0), "epochs": 8}
+_COARSE: dict[str, Any] = _DIGITS | {"slopes": (0.0, 0.2, 0.6, 1.0), "seeds": 4}
+
+
+def _experiment(title: str, paper: Config, *, smoke: dict[str, Any], laptop: dict[str, Any]) -> Experiment:
+    return Experiment(
+        title=title,
+        source=f"spring-block {paper.figure}",
+        kind="figure",
+        claims=tuple(claims_of(paper.figure, paper.thorough).values()),
+        scales={"smoke": replace(paper, **smoke), "laptop": replace(paper, **laptop), "paper": paper},
+        run=run,
+        check=check,
+        plot=plot,
+        sweep=phase_training,
+    )
+
+
+def _steps(first: float, last: float, count: int) -> tuple[float, ...]:
+    return tuple(float(value) for value in np.linspace(first, last, count).round(4))
+
+
+DROPOUT = _experiment(
+    "Phase diagram of networks: dropout",
+    Config("FIG. 1(c)", "dropout", _steps(0.0, 0.3, 16), thorough=True),
+    smoke=_SMALL | {"values": (0.0, 0.1, 0.3)},
+    laptop=_DIGITS | {"values": _steps(0.0, 0.3, 7), "seeds": 4},
+)
+DATA_NOISE = _experiment(
+    "Phase diagram of networks: noise in data and labels",
+    Config("FIG. 1(a)", "data_noise", _steps(0.0, 0.8, 9), thorough=True),
+    smoke=_SMALL | {"values": (0.0, 0.2, 0.6)},
+    laptop=_COARSE | {"values": (0.0, 0.1, 0.2, 0.4, 0.6)},
+)
+LEARNING_RATE = _experiment(
+    "Phase diagram of networks: learning rate",
+    Config("FIG. 1(b)", "learning_rate", tuple(np.geomspace(1e-4, 0.5, 12).tolist()), epochs=200, thorough=True),
+    smoke=_SMALL | {"values": (5e-4, 3e-3, 2e-2)},
+    laptop=_COARSE | {"values": (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)},
+)
+BATCH_SIZE = _experiment(
+    "Phase diagram of networks: batch size",
+    Config("FIG. 1(d)", "batch_size", tuple(5 * 2**j for j in range(9, -1, -1)), thorough=True),
+    smoke=_SMALL | {"values": (144, 48, 12)},
+    laptop=_COARSE | {"values": (720, 240, 80, 20, 10), "epochs": 40},
+)
