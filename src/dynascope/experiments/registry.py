@@ -33,6 +33,7 @@ EXPERIMENTS = {
     "multilinear/emergence": "multilinear.emergence:EXPERIMENT",
     "multilinear/data_emergence": "multilinear.data_emergence:EXPERIMENT",
     "multilinear/toy_network": "multilinear.toy_network:EXPERIMENT",
+    "multilinear/networks": "multilinear.networks:EXPERIMENT",
     "spring_block/equilibrium": "spring_block.equilibrium:EXPERIMENT",
     "spring_block/stationary_curvature": "spring_block.stationary_curvature:EXPERIMENT",
     "spring_block/relaxation": "spring_block.relaxation:EXPERIMENT",
