@@ -66,7 +66,7 @@ class ParityTrainer:
         own = chance.keys(torch.full((settings.trials,), settings.seed), torch.arange(settings.trials))
         self.keys = own.repeat(sizes).to(self.device)[:, None]  # (copy, 1); a trial is the same at every size
         self.sizes = torch.tensor(settings.data).repeat_interleave(settings.trials).to(self.device)[:, None]
-        self.bounds = torch.tensor([0.0, *np.cumsum(self.task.frequency)[:-1], 1.0]).to(self.device)
+        self.bounds = torch.as_tensor(np.array([0.0, *np.cumsum(self.task.frequency)[:-1], 1.0])).to(self.device)
         self.place = torch.arange(settings.batch, device=self.device)
         owner = torch.repeat_interleave(torch.eye(len(settings.widths)), torch.tensor(settings.widths), dim=0)
         self.owner = owner.to(self.device, self.dtype)
@@ -132,11 +132,9 @@ class ParityTrainer:
         self.loss.add_(error.square().mean(1), alpha=0.5)
         error /= batch
         gradients = {"offset": error.sum(1), "readout": ((active.mT @ error) * self.owner).sum(-1)}
-        active.sign_()
-        if self.owner.shape[1] == 1:  # one error for all units: weigh the few inputs instead of the many units
-            through = (x * error).mT @ active
-        else:
-            through = x.mT @ active.mul_(error @ self.owner.mT)
+        on, alone = active.sign_(), self.owner.shape[1] == 1
+        # one error for all units: weigh the few inputs instead of the many units
+        through = (x * error).mT @ on if alone else x.mT @ on.mul_(error @ self.owner.mT)
         gradients["hidden"] = through * state["readout"][:, None, :]
         self._update(gradients)
         self.step += 1
