@@ -1,22 +1,26 @@
-"""What watching costs: the same training of a CNN without, with and without the monitor, in one run.
+"""What watching costs: the same training of a CNN with and without the monitor, in turns of a few steps in one run.
 
-The overhead counts everything between the first and the last step: the measurement before training, those during it,
-and the call of `run.step`. Compare numbers only within one run; on a busy machine the two plain runs differ by more
-than the monitor costs, which the table shows.
+Two equal networks are trained; turns alternate, so that whatever else the machine does meets both alike. The overhead
+counts everything: finding layers, the measurement before training, those during it, the last one, and each call of
+`run.step`. Its standard error comes from the spread between pairs of turns.
 """
 
 import argparse
+import math
 import tempfile
 import time
 
+import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
 from torch import nn
 
 from dynascope import watch
+from dynascope.monitor import Run
+from dynascope.progress import progress_bar
 
-CLASSES, BATCH = 10, 64
+CLASSES, BATCH, TURN = 10, 64, 5
 
 
 def network() -> nn.Module:
@@ -28,26 +32,30 @@ def network() -> nn.Module:
     return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, CLASSES))
 
 
-def train(steps: int, every: int | None, *, watched: bool) -> dict[str, float]:
-    model = network()
-    labels = torch.arange(2048) % CLASSES
-    images = torch.randn(2048, 3, 32, 32) + torch.randn(CLASSES, 3, 32, 32)[labels]
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    _step(model, optimiser, images[:BATCH], labels[:BATCH])  # what is set up on first use
-    with tempfile.TemporaryDirectory() as folder:
+class Training:
+    """One network, its optimiser and the time that it has taken."""
+
+    def __init__(self) -> None:
+        self.model = network()
+        self.labels = torch.arange(2048) % CLASSES
+        self.images = torch.randn(2048, 3, 32, 32) + torch.randn(CLASSES, 3, 32, 32)[self.labels]
+        self.optimiser = torch.optim.SGD(self.model.parameters(), lr=0.05, momentum=0.9)
+        _step(self.model, self.optimiser, self.images[:BATCH], self.labels[:BATCH])  # what is set up on first use
+
+    @property
+    def probe(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """What is measured on."""
+        return self.images[:250], self.labels[:250]
+
+    def turn(self, steps: int, run: Run | None = None) -> float:
+        """Train for a few steps and return the seconds that it took."""
         begun = time.perf_counter()
-        run = watch(model, probe=(images[:250], labels[:250]), every=every, out=folder) if watched else None
         for _ in range(steps):
-            chosen = torch.randint(len(images), (BATCH,))
-            loss = _step(model, optimiser, images[chosen], labels[chosen])
+            chosen = torch.randint(len(self.images), (BATCH,))
+            loss = _step(self.model, self.optimiser, self.images[chosen], self.labels[chosen])
             if run is not None:
                 run.step(loss=loss)
-        spent = time.perf_counter() - begun
-        counted = run.overhead if run is not None else 0.0
-        measured = run.record.sizes["step"] if run is not None else 0
-        if run is not None:
-            run.close()
-    return {"seconds": spent, "step": spent / steps, "overhead": counted, "measurements": measured}
+        return time.perf_counter() - begun
 
 
 def _step(model: nn.Module, optimiser: torch.optim.Optimizer, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -58,27 +66,47 @@ def _step(model: nn.Module, optimiser: torch.optim.Optimizer, x: torch.Tensor, y
     return loss
 
 
+def compare(steps: int, every: int | None) -> None:
+    plain, watched = Training(), Training()
+    spent: dict[str, list[float]] = {"without": [], "with": []}
+    with tempfile.TemporaryDirectory() as folder, progress_bar("training", steps) as done:
+        begun = time.perf_counter()
+        run = watch(watched.model, probe=watched.probe, every=every, out=folder)
+        around = time.perf_counter() - begun
+        # the other network's turns are not training time of this one, so its budget must not grow by them
+        run._cadence.clock = lambda: time.perf_counter() - sum(spent["without"])
+        for turn in range(steps // TURN):
+            order = (("without", plain, None), ("with", watched, run))
+            for name, training, attached in order if turn % 2 else order[::-1]:
+                spent[name].append(training.turn(TURN, attached))
+            done(TURN * (turn + 1))
+        during = run.overhead
+        begun = time.perf_counter()
+        run.close()
+        around += time.perf_counter() - begun
+        measurements = run.record.sizes["step"]
+    without, attached = (np.array(spent[name]) for name in ("without", "with"))
+    base = float(without.sum())
+    # turns that hold a measurement differ by what is to be measured, so the noise is read from the middle of the rest
+    difference = attached - without
+    noise = 1.4826 * float(np.median(np.abs(difference - np.median(difference)))) * math.sqrt(len(difference))
+    table = Table("", "seconds", "ms per step", box=None, pad_edge=False)
+    for name, values in (("without", without), ("with", attached)):
+        table.add_row(name, f"{values.sum():.2f}", f"{1000 * np.median(values) / TURN:.1f}")
+    Console().print(table)
+    print(f"{measurements} measurements; before the first and after the last step {around:.2f} s")
+    print(f"overhead by the monitor's own clock {100 * during:.2f} %")
+    print(f"overhead from first to last step {100 * difference.sum() / base:+.2f} ± {100 * noise / base:.2f} %")
+    print(f"overhead with what comes before and after {100 * (difference.sum() + around) / base:+.2f} %")
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--steps", type=int, default=1000)
+    options.add_argument("--steps", type=int, default=4000)
     options.add_argument("--every", type=int, default=None, help="a schedule instead of the default budget")
     given = options.parse_args()
-    train(5, None, watched=True)  # imports
-    first = train(given.steps, given.every, watched=False)
-    watched = train(given.steps, given.every, watched=True)
-    second = train(given.steps, given.every, watched=False)
-    table = Table(
-        "run", "seconds", "ms per step", "measurements", "overhead by its own clock", box=None, pad_edge=False
-    )
-    for name, row in (("without", first), ("with", watched), ("without again", second)):
-        own = f"{100 * row['overhead']:.2f} %" if row["measurements"] else ""
-        numbers = f"{row['seconds']:.2f}", f"{1000 * row['step']:.1f}", str(row["measurements"] or "")
-        table.add_row(name, *numbers, own)
-    Console().print(table)
-    plain = (first["seconds"] + second["seconds"]) / 2
-    doubt = abs(first["seconds"] - second["seconds"]) / plain
-    extra = watched["seconds"] / plain - 1
-    print(f"overhead {100 * extra:+.2f} % of training time; the two plain runs differ by {100 * doubt:.2f} %")
+    compare(TURN, None)  # imports, and what is set up on first use
+    compare(given.steps, given.every)
 
 
 if __name__ == "__main__":

@@ -136,14 +136,14 @@ def test_reproduce_lists_and_runs(run, tmp_path):
 
 
 def test_verify_lists_every_claim(run, tmp_path):
-    status, out, _ = run("verify", "spring-block", "--scale", "smoke", "--no-figures", "--json", "--out", "claims.json")
+    status, out, _ = run("verify", "features", "--scale", "smoke", "--no-figures", "--json", "--out", "claims.json")
     claims = json.loads(out)
     assert status == 0
     assert json.loads((tmp_path / "claims.json").read_text()) == claims
     verdicts = {claim["id"]: claim["verdict"] for claim in claims}
-    assert verdicts["eq6-all-move"] == "reproduced"
-    assert verdicts["mu-eff-sign"] == "erratum"
-    assert verdicts["fig-3-convex"] == "not run"
+    assert verdicts["eq-2.9-minimal"] == "reproduced"
+    assert verdicts["eq-2.5-utilization"] == "erratum"
+    assert verdicts["fig-2.2-single-feature"] == "not run"
 
 
 def test_a_claim_that_fails_gives_exit_status_1(run, monkeypatch):

@@ -182,3 +182,14 @@ def test_on_a_gpu():
         class_elasticity(model.cuda(), inputs.double(), labels)
     there = class_elasticity(model, inputs.double().cuda(), labels.cuda())
     assert np.allclose(here["elasticity"], there["elasticity"], rtol=1e-8)
+
+
+def test_transformers_are_differentiated_too():
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    model = nn.Sequential(nn.TransformerEncoder(layer, 1, enable_nested_tensor=False), nn.Flatten(), nn.Linear(24, 3))
+    inputs, labels = torch.randn(12, 3, 8), torch.arange(12) % 3
+    exact = class_elasticity(model.double(), inputs.double(), labels)
+    stepped = class_elasticity(model, inputs.double(), labels, learning_rate=1e-6)
+    np.testing.assert_allclose(exact["elasticity"], stepped["elasticity"], rtol=1e-4)
+    assert torch.backends.mha.get_fastpath_enabled()

@@ -38,7 +38,7 @@ class Transformer(nn.Module):
 
     def forward(self, tokens):
         if self.scale is None:
-            self.scale = torch.linspace(0.5, 1.5, 8)
+            self.scale = torch.linspace(0.5, 1.5, 8, device=tokens.device)
         return self.head(self.encoder(self.embed(tokens) * self.scale).mean(dim=1))
 
 
@@ -100,7 +100,7 @@ def augment(x):
     """Random flips and shifts from Python's and NumPy's own random states."""
     if random.random() < 0.5:
         x = x.flip(-1)
-    return x + torch.as_tensor(np.random.normal(size=x.shape, scale=0.05), dtype=x.dtype)  # noqa: NPY002
+    return x + torch.as_tensor(np.random.normal(size=x.shape, scale=0.05), dtype=x.dtype, device=x.device)  # noqa: NPY002
 
 
 KINDS = {"mlp": (mlp, vectors), "cnn": (Cnn, images), "transformer": (Transformer, tokens)}

@@ -1,10 +1,11 @@
-"""Train with and without the monitor and print what differs, as JSON.
+"""Train with and without the monitor and print what differs, as JSON: same_training.py [cpu | cuda].
 
 A program of its own, as a user's would be: the run-time type checks of the tests draw from Python's random state.
 """
 
 import contextlib
 import json
+import os
 import random
 import sys
 
@@ -15,6 +16,7 @@ from dynascope import watch
 from networks import KINDS, seed_all, train
 
 RUNS = [(kind, backend) for backend in (None, "aot_eager") for kind in KINDS] + [("mlp", "inductor")]
+DEVICE = torch.device(sys.argv[1] if __name__ == "__main__" and len(sys.argv) > 1 else "cpu")
 
 
 def run(kind, backend, *, watched, steps=200):
@@ -22,17 +24,20 @@ def run(kind, backend, *, watched, steps=200):
     if backend:
         torch._dynamo.reset()
     seed_all(3)
-    model = make()
+    model = make().to(DEVICE)
+    x, y = (each.to(DEVICE) for each in data())
     call = torch.compile(model, backend=backend) if backend else model
-    watching = watch(call, probe=data(), every=20, slow=3, class_logits=True) if watched else contextlib.nullcontext()
+    watching = watch(call, probe=(x, y), every=20, slow=3, class_logits=True) if watched else contextlib.nullcontext()
     with watching as seen:
-        train(model, data(), steps, call=call, after=lambda loss: seen and seen.step(loss=loss))
+        train(model, (x, y), steps, call=call, after=lambda loss: seen and seen.step(loss=loss))
     if seen is not None:
         assert seen.record.sizes["step"] == steps // 20 + 1
         assert np.isfinite(seen.record["minimum_feature_distance"].values[[0, -1]]).all()
         assert np.isfinite(seen.record["intra"].values[[0, 3]]).all()
     content = {name: value.clone() for name, value in model.state_dict().items()}
     content["torch random state"] = torch.get_rng_state()
+    if DEVICE.type == "cuda":
+        content["CUDA random state"] = torch.cuda.get_rng_state()
     content["numpy random state"] = torch.as_tensor(np.random.get_state()[1].astype(np.int64))  # noqa: NPY002
     content["python random state"] = torch.as_tensor(random.getstate()[1])
     content["flags"] = torch.as_tensor([module.training for module in model.modules()])
@@ -46,4 +51,7 @@ def differences(kind, backend):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    if DEVICE.type == "cuda":
+        os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+        torch.use_deterministic_algorithms(True)
     json.dump({f"{kind} {backend}": differences(kind, backend) for kind, backend in RUNS}, sys.stdout)

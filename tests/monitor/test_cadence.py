@@ -92,3 +92,16 @@ def test_bad_schedules_are_named(every):
 def test_bad_budget_is_named():
     with pytest.raises(ValueError, match="max_overhead"):
         Cadence(None, 0.0)
+
+
+@pytest.mark.parametrize(("steps", "expected"), [(1000, False), (10_000, True)])
+def test_slow_measures_at_the_end_stay_within_the_budget(steps, expected):
+    clock = Clock()
+    cadence = Cadence(None, 0.02, clock=clock)
+    with cadence.charge("fast"):
+        clock.now += 0.1
+    cadence.expect_slow(20.0)
+    clock.now += steps * 0.05
+    assert cadence.affords_last_slow() is expected  # 0.1 + 0.1 + 2 seconds, of 50 or 500
+    assert Cadence(100, clock=clock).affords_last_slow()
+    assert not Cadence(100, slow=0, clock=clock).affords_last_slow()

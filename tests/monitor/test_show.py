@@ -132,3 +132,9 @@ def test_examples_run(name, tmp_path, monkeypatch, capsys):
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     assert "input" in capsys.readouterr().out or name == "watch_huggingface"
     assert "load" in _call("show", tmp_path / "run")
+
+
+def test_a_run_too_short_for_slow_measures_says_so(tmp_path):
+    with watch(mlp(), probe=vectors(), out=tmp_path, max_overhead=1e-9) as run:
+        run.step()
+    assert "no time for them within max_overhead" in _call("show", tmp_path)

@@ -12,6 +12,7 @@ import xarray as xr
 from torch import nn
 from torch.autograd import forward_ad
 from torch.func import functional_call
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from dynascope.measure.arrays import class_codes
 from dynascope.models.parameters import count, scalar
@@ -64,7 +65,7 @@ def class_elasticity(
     classes, codes = _probe(model, inputs, labels)
     chosen = [random.permutation(np.flatnonzero(codes == k))[:steps] for k in range(len(classes))]
     truth = torch.as_tensor(classes[codes], device=inputs.device)
-    with _undisturbed(model), _read(model, layer) as read:
+    with _undisturbed(model), _plain_attention(), _read(model, layer) as read:
         step = _Step(read, _leaves(model), inputs, truth, codes, loss, rate)
         rows = [
             np.stack([step.moves(int(sample)) for sample in each]) for each in chosen
@@ -274,6 +275,18 @@ def _read(model: nn.Module, layer: str | None) -> Iterator[_Reader]:
         yield _Reader(model, held)
     finally:
         hook.remove()
+
+
+@contextmanager
+def _plain_attention() -> Iterator[None]:
+    """Attention written out: fused kernels have no forward-mode derivative."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
 
 
 @contextmanager

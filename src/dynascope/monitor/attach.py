@@ -280,10 +280,13 @@ class Run:
                 print(text, file=sys.stderr)
 
     def close(self, *, last: bool = True) -> None:
-        """Measure the final state (unless last is False) and write the record of the run to out/record.nc."""
+        """Measure the final state (unless last is False) and write the record of the run to out/record.nc.
+
+        Slow measures are among them if max_overhead leaves time for them; `measure(slow=True)` takes it.
+        """
         if self._layers is None or self._closed:
             return
-        slow = self._cadence.slow > 0
+        slow = self._cadence.affords_last_slow()
         done = next((entry for entry in reversed(self._entries) if entry["kind"] == "measure"), None)
         whole = done is not None and done["step"] == self._step and (not slow or "intensity" in done["numbers"])
         if last and not whole:

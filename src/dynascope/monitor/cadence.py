@@ -79,6 +79,13 @@ class Cadence:
             return False
         return self.every is None or self.measured % self.slow == 0
 
+    def affords_last_slow(self) -> bool:
+        """Say whether what is left of the budget is enough for the slow measures at the end."""
+        if self.slow == 0:
+            return False
+        spent = sum(self._spent.values()) + self._cost["fast"] + self._cost["slow"]
+        return self.max_overhead is None or spent <= self.max_overhead * self._training()
+
     def expect_slow(self, times: float) -> None:
         """Guess what the slow measures cost, as a multiple of the quick ones, until they have been timed."""
         if self._spent["slow"] == 0:
@@ -101,13 +108,14 @@ class Cadence:
     @property
     def overhead(self) -> float:
         """Time spent on measuring, relative to the time spent on training."""
-        spent = sum(self._spent.values())
-        training = self.clock() - self._begun - spent
+        spent, training = sum(self._spent.values()), self._training()
         return spent / training if training > 0 else math.inf if spent else 0.0
 
     def _affords(self, kind: str) -> bool:
         if self.max_overhead is None:
             return True
         share = self.max_overhead * (0.5 if self.slow else 1.0)
-        training = self.clock() - self._begun - sum(self._spent.values())
-        return self._spent[kind] + self._cost[kind] <= share * training
+        return self._spent[kind] + self._cost[kind] <= share * self._training()
+
+    def _training(self) -> float:
+        return self.clock() - self._begun - sum(self._spent.values())

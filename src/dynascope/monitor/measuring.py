@@ -1,13 +1,10 @@
 """What is measured on the probe: quick numbers each time, slow ones now and then."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from dynascope.measure.collapse import neural_collapse
 from dynascope.measure.elasticity import class_elasticity
@@ -112,22 +109,9 @@ def elasticity(model: nn.Module, probe: Probe, loss: Any) -> Numbers:
     )
     inputs = probe.inputs[torch.as_tensor(chosen, device=probe.inputs.device)]
     labels = probe.labels[chosen]
-    with _plain_attention():
-        found = class_elasticity(Logits(model), inputs, labels, loss=loss, steps_per_class=ELASTIC_STEPS)
+    found = class_elasticity(Logits(model), inputs, labels, loss=loss, steps_per_class=ELASTIC_STEPS)
     numbers: Numbers = {name: found[name].values.tolist() for name in ("elasticity", "pull")}
     return numbers | {name: float(found[name]) for name in ("intra", "inter")}
-
-
-@contextmanager
-def _plain_attention() -> Iterator[None]:
-    """Attention written out: fused kernels have no forward-mode derivative."""
-    fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        with sdpa_kernel(SDPBackend.MATH):
-            yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
 
 
 def elasticity_passes(probe: Probe) -> float:

@@ -46,9 +46,17 @@ def print_run(record: xr.Dataset, console: Console) -> None:
         console.print(_over_layers(record))
     for each in verdicts(record):
         console.print(Text(f"{each.subject}: ", style="bold") + Text(each.sentence, style="not bold"))
-    left_out = attribute(record, "parameters").get("skipped", {}) if "parameters" in record.attrs else {}
-    for name, reason in left_out.items():
+    for name, reason in _left_out(record).items():
         console.print(Text(f"not measured: {name} ({reason})", style="dim"))
+
+
+def _left_out(record: xr.Dataset) -> dict[str, str]:
+    if not {"parameters", "options"} <= set(record.attrs):
+        return {}
+    options, reasons = attribute(record, "options"), dict(attribute(record, "parameters").get("skipped", {}))
+    if options.get("max_overhead") and options.get("slow") and "minimum_feature_distance" not in record:
+        reasons["features and elasticity"] = "no time for them within max_overhead; allow more, or give every"
+    return reasons
 
 
 def _over_steps(record: xr.Dataset) -> Table:
