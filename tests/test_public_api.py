@@ -26,6 +26,7 @@ def test_public_names():
         "estimate_strengths",
         "etf_distance",
         "grid",
+        "imitate",
         "learnability",
         "learning_stages",
         "load",

@@ -12,6 +12,7 @@ from dynascope.models.spring_block import SpringBlock
 from dynascope.records import digest, load, save
 
 if TYPE_CHECKING:
+    from dynascope.imitation import imitate
     from dynascope.measure.collapse import etf_distance, simplex_etf
     from dynascope.measure.hyperplanes import separable, separating_direction
     from dynascope.models.deep_linear.mode import ModeEquation
@@ -42,6 +43,7 @@ __all__ = [
     "estimate_strengths",
     "etf_distance",
     "grid",
+    "imitate",
     "learnability",
     "learning_stages",
     "load",
@@ -68,6 +70,7 @@ _ON_FIRST_USE = {
     "estimate_elasticity": "models.elastic.elasticity",
     "estimate_strengths": "models.elastic.estimate",
     "etf_distance": "measure.collapse",
+    "imitate": "imitation",
     "learnability": "models.linear_modes",
     "learning_stages": "models.elastic.compare",
     "relative_difference": "models.elastic.compare",

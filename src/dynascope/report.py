@@ -14,10 +14,12 @@ from matplotlib.figure import Figure
 
 from dynascope.experiments.claims import Claim
 from dynascope.experiments.registry import find, names, output_folder
+from dynascope.imitation.summary import HEAD, sentences
+from dynascope.imitation.summary import table as imitation_table
 from dynascope.monitor.verdicts import verdicts
 from dynascope.plots import save_figure
 from dynascope.plots.watch import plot_watched
-from dynascope.records import check_writable, digest, save, to_json, write_text
+from dynascope.records import attribute, check_writable, digest, save, to_json, write_text
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ def reproduce(name: str, scale: str = "laptop", root: str | Path = "results") ->
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     sorted(reproduce("spring_block/left_friction", "smoke", folder).files)
-    ['claims', 'picture', 'record', 'report', 'vector_picture']
+    ['claims', 'picture', 'record', 'report', 'table', 'vector_picture']
     """
     experiment = find(name)
     folder = output_folder(Path(root), name, scale)
@@ -47,6 +49,7 @@ def reproduce(name: str, scale: str = "laptop", root: str | Path = "results") ->
     record, claims = experiment.evaluate(scale)
     files = {"record": save(record, folder / "record.nc")}
     files["claims"] = write_text(folder / "claims.json", claims_json(claims))
+    files["table"] = write_text(folder / "claims.md", claims_markdown(f"{experiment.title} ({name})", record, claims))
     figure = experiment.plot(record)
     files["picture"] = save_figure(figure, folder / "figure.png")
     files["vector_picture"] = save_figure(figure, folder / "figure.svg")
@@ -88,6 +91,27 @@ def claims_json(claims: Sequence[Claim]) -> str:
     '[\n  {\n   '
     """
     return to_json([claim.to_json() for claim in claims])
+
+
+def claims_markdown(title: str, record: xr.Dataset, claims: Sequence[Claim]) -> str:
+    r"""Claims as a Markdown table below a line that says what made the record, for pages that people read.
+
+    >>> text = claims_markdown("A run", xr.Dataset(), [Claim("a", "paper (1)", "|x| is 1").equals(1.0, 1.0, 0.1)])
+    >>> print(text.splitlines()[-1])
+    | reproduced | a | paper (1) | \|x\| is 1 | 1 = 1 ± 0.1 |  |
+    """
+    known = {
+        name: attribute(record, name) for name in ("device", "wall_time", "commit", "date") if name in record.attrs
+    }
+    told = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in known.items())
+    head = ("verdict", "claim", "source", "statement", "measured against expected", "note")
+    rows = [
+        (claim.verdict, claim.id, claim.source, claim.statement, summary(claim), claim.note.replace("\n", " "))
+        for claim in claims
+    ]
+    lines = [" | ".join(cell.replace("|", r"\|") for cell in row) for row in (head, *rows)]
+    table = [f"| {lines[0]} |", "|" + " --- |" * len(head), *(f"| {line} |" for line in lines[1:])]
+    return "\n".join([f"# {title}", "", f"![{title}](figure.png)", "", told, "", *table]) + "\n"
 
 
 def summary(claim: Claim) -> str:
@@ -133,8 +157,11 @@ def html_report(
     settings: Mapping[str, Any] | None = None,
     source: str = "",
     findings: Sequence[str] = (),
+    table: Sequence[Sequence[str]] = (),
 ) -> str:
     """One self-contained page: picture, parameters, claims and provenance. It loads nothing from elsewhere.
+
+    findings: sentences above the picture. table: rows below it, the first one is its head.
 
     >>> from dynascope import SpringBlock
     >>> from dynascope.plots import plot_run
@@ -158,6 +185,7 @@ def html_report(
         f"<p>Source: {_text(source)}</p>" if source else "",
         "<h2>Findings</h2><ul>" + "".join(f"<li>{_text(each)}</li>" for each in findings) + "</ul>" if findings else "",
         f'<img alt="{_text(title)}" src="data:image/png;base64,{picture}">',
+        _table(table[0], [[_text(cell) for cell in row] for row in table[1:]]) if table else "",
         "<h2>Claims</h2>"
         + _table(("verdict", "claim", "source", "statement", "measured against expected", "note"), rows)
         if rows
@@ -181,6 +209,20 @@ def watch_report(record: xr.Dataset, title: str = "A training run") -> str:
     """
     sentences = [f"{each.subject}: {each.sentence}" for each in verdicts(record)]
     return html_report(title, record, figure=plot_watched(record), findings=sentences)
+
+
+def imitation_report(result: xr.Dataset, *, figure: Figure, title: str = "Networks and their imitation") -> str:
+    """One page about an imitation: what it shows, networks and model together, differences beside their baselines.
+
+    >>> from dynascope import LocallyElastic, imitate
+    >>> from dynascope.plots import plot_imitation
+    >>> run = LocallyElastic(noise=0.01).simulate(duration=20.0, samples=4, trials=6)
+    >>> result = imitate(run, resamples=20)
+    >>> "noise floor" in imitation_report(result, figure=plot_imitation(result))
+    True
+    """
+    rows = [HEAD, *imitation_table(result)]
+    return html_report(title, result, figure=figure, findings=sentences(result), table=rows)
 
 
 def _text(value: Any) -> str:

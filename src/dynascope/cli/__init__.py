@@ -15,6 +15,7 @@ from rich.table import Table
 from dynascope import __version__
 from dynascope.cli.data import data_app
 from dynascope.cli.estimate import estimate_app
+from dynascope.cli.imitate import imitate_command
 from dynascope.cli.output import Json, check_picture, describe, draw, escape, say, watched
 from dynascope.cli.simulate import FAMILIES, simulate_app
 from dynascope.experiments.registry import find, names
@@ -34,6 +35,7 @@ app = typer.Typer(
 app.add_typer(simulate_app, name="simulate")
 app.add_typer(estimate_app, name="estimate")
 app.add_typer(data_app, name="data")
+app.command("imitate")(imitate_command)
 
 
 def main() -> None:

@@ -84,7 +84,7 @@ class ParityTrainer:
         for width in self.settings.widths:
             shape = ((inputs + 1) * width + 1,)
             drawn = [chance.normal(chance.keys(key, chance.START, width), shape, torch.float64) for key in keys]
-            hidden, readout, offset = torch.stack(drawn).split((inputs * width, width, 1), dim=1)
+            hidden, readout, offset = torch.stack(drawn).tensor_split((inputs * width, (inputs + 1) * width), dim=1)
             for name, part in zip(parts, (hidden.view(-1, inputs, width), readout, offset), strict=True):
                 parts[name].append(self.settings.initial * part)
         return {name: torch.cat(part, dim=-1) for name, part in parts.items()}
@@ -108,7 +108,7 @@ class ParityTrainer:
             control = torch.arange(task.skills, device=self.device).eq(skill).expand(*number.shape, -1)
             first, pattern = skill * task.relevant, torch.arange(task.relevant, device=self.device)
             bits[..., first : first + task.relevant] = (number[..., None] >> pattern) & 1
-        used = bits[..., : task.skills * task.relevant].unflatten(-1, (task.skills, task.relevant))
+        used = bits[..., : task.skills * task.relevant].reshape(*number.shape, task.skills, task.relevant)
         sign = ((1 - 2 * (used.sum(-1) & 1)) * control).sum(-1)
         ones = torch.ones_like(bits[..., :1])
         return torch.cat([control, bits, ones], dim=-1).to(self.dtype), sign.to(self.dtype)
@@ -236,4 +236,4 @@ def train_parity(
                 raise FloatingPointError(f"networks left the finite numbers before step {at}; lower learning_rate")
     shape = (max(len(settings.data), 1), settings.trials)
     arrays = {"strength": torch.stack(strengths, 2), "train_loss": torch.stack(losses, 2)}
-    return {name: values.unflatten(0, shape).cpu().numpy() for name, values in arrays.items()}
+    return {name: values.reshape(*shape, *values.shape[1:]).cpu().numpy() for name, values in arrays.items()}

@@ -5,6 +5,7 @@ from matplotlib.figure import Figure
 
 from dynascope.plots.elastic import plot_points, plot_projection, plot_strengths
 from dynascope.plots.figures import PALETTE, axis_label, new_figure, save_figure
+from dynascope.plots.imitation import plot_imitation
 from dynascope.plots.over_time import plot_curves, plot_over_time
 from dynascope.plots.spring_block import plot_chains, plot_load_curves, plot_phase_diagram, plot_trajectories
 
@@ -13,6 +14,7 @@ __all__ = [
     "axis_label",
     "new_figure",
     "plot_curves",
+    "plot_imitation",
     "plot_load_curves",
     "plot_over_time",
     "plot_phase_diagram",
@@ -25,7 +27,7 @@ __all__ = [
 
 
 def plot_run(run: xr.Dataset) -> Figure:
-    """Choose the picture that suits a record: load curves, estimated strengths, samples, or quantities over time.
+    """Choose the picture that suits a record: load curves, an imitation, strengths, samples, or quantities over time.
 
     >>> from dynascope import SpringBlock
     >>> len(plot_run(SpringBlock().simulate(duration=5.0, trials=2)).axes)
@@ -33,6 +35,8 @@ def plot_run(run: xr.Dataset) -> Figure:
     """
     if "load" in run:
         return plot_chains(run)
+    if "imitated_mean" in run:
+        return plot_imitation(run)
     if "integrated_gap" in run:
         figure, axes = new_figure(columns=2)
         plot_strengths(run, axes[0, 0])

@@ -1,0 +1,96 @@
+"""`dynascope imitate`: networks, a model that imitates them, and how well it does."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import xarray as xr
+from rich.console import Console
+from rich.table import Table
+
+from dynascope.cli.output import Json, say
+from dynascope.records import check_writable, to_json, write_text
+
+Runs = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Records of Ensemble.fit or watched runs; if not given, networks are trained."),
+]
+
+
+def imitate_command(
+    run: Runs = None,
+    data: Annotated[str, typer.Option(help="Train on geomnist, mnist, fashion, cifar10 or digits.")] = "geomnist",
+    trials: Annotated[int, typer.Option(help="Networks to train.")] = 16,
+    steps: Annotated[int, typer.Option(help="Training steps of each network, one image a step.")] = 4000,
+    per_class: Annotated[int, typer.Option(help="Training images in each of three classes.")] = 500,
+    learning_rate: Annotated[float, typer.Option(help="Of plain SGD.")] = 0.005,
+    geometry: Annotated[
+        str, typer.Option(help="isotropic, logits, mixture, softmax, general, kernel; several as a,b; or all.")
+    ] = "all",
+    procedure: Annotated[str, typer.Option(help="followed, or published (Euler, alignment by hand).")] = "followed",
+    reference_time: Annotated[float | None, typer.Option(help="Where imitation begins; found if not given.")] = None,
+    seed: Annotated[int, typer.Option(help="Of networks, splits, bootstrap and SDE.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for records, pictures and report.")] = Path("results/imitation"),
+    as_json: Json = False,
+) -> None:
+    """Train networks (or take recorded ones), estimate a locally elastic model and show how well it imitates them.
+
+    An interrupted command goes on where it stopped when it is called again; what is finished is not done again.
+    """
+    from dynascope.imitation.pipeline import Training, imitate_to, train  # noqa: PLC0415 (scipy.optimize, torch)
+
+    check_writable(out / "report.html")
+    names: Any = geometry if "," not in geometry else geometry.split(",")
+    training = Training(data, trials, steps, per_class, learning_rate, seed)
+    recorded: Any = run
+    if not run:
+        say(f"training {trials} networks on {data} for {steps} steps …")
+        recorded = train(training, out)
+    say("imitating …")
+    options = {"procedure": procedure, "reference_time": reference_time, "seed": seed}
+    result, there = imitate_to(out, recorded, names, **options)
+    files = _draw(result, out, keep=there)
+    if as_json:
+        from dynascope.imitation.summary import HEAD, sentences, table  # noqa: PLC0415
+
+        rows = [dict(zip(HEAD, row, strict=True)) for row in table(result)]
+        print(to_json({"table": rows, "findings": sentences(result), "files": {k: str(v) for k, v in files.items()}}))
+        return
+    _print(result)
+    for name, path in files.items():
+        print(f"{name}: {path}")
+
+
+def _draw(result: xr.Dataset, out: Path, *, keep: bool) -> dict[str, Path]:
+    """Pictures and report; those of the same result are kept."""
+    from dynascope.plots import plot_imitation, save_figure  # noqa: PLC0415 (imports matplotlib)
+    from dynascope.report import imitation_report  # noqa: PLC0415
+
+    files = {"picture": out / "imitation.png", "report": out / "report.html"}
+    if not keep or not all(path.is_file() for path in files.values()):
+        figure = plot_imitation(result)
+        save_figure(figure, files["picture"])
+        save_figure(figure, files["picture"].with_suffix(".svg"))
+        write_text(files["report"], imitation_report(result, figure=figure))
+    networks = {"networks": out / "networks.nc"} if (out / "networks.nc").is_file() else {}
+    return {**networks, "record": out / "imitation.nc", **files}
+
+
+def _print(result: xr.Dataset) -> None:
+    from dynascope.imitation.summary import HEAD, sentences, table  # noqa: PLC0415
+
+    console = Console()
+    console.print(
+        f"relative difference, from step {float(result['reference_time']):g} on; forecasts from step "
+        f"{float(result['forecast_time']):g} on; 0 is perfect, 2 the worst",
+        highlight=False,
+        soft_wrap=True,
+    )
+    shown = Table(box=None, pad_edge=False)
+    for title in HEAD:
+        shown.add_column(title, justify="left" if title in HEAD[:2] else "right")
+    for row in table(result):
+        shown.add_row(*row)
+    console.print(shown)
+    for each in sentences(result):
+        console.print(f"- {each}", highlight=False, soft_wrap=True)

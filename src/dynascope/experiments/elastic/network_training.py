@@ -1,0 +1,139 @@
+"""Real networks for the claims on local elasticity: pictures, many copies trained at once, strengths read off them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from jaxtyping import Float
+
+from dynascope.data import geomnist, images
+from dynascope.models.elastic.derivative import local_derivative
+from dynascope.models.elastic.estimate import estimate_strengths
+from dynascope.models.elastic.geometry import margin_amplitudes
+
+READINGS = {  # name -> geometry and method of the estimate
+    "L-model": ("logits", "exact"),
+    "I-model": ("isotropic", "exact"),
+    "L-model as printed": ("logits", "published"),
+    "I-model as printed": ("isotropic", "published"),
+}
+_TAILS = {"exact": "integrated", "published": "published"}
+_CLEAR = 5.0  # standard errors
+_LEFT = 10  # records that estimates and imitations need at least
+
+
+@dataclass(frozen=True)
+class Training:
+    """Which networks learn which pictures, how long, and how often they are looked at.
+
+    `per_class` pictures are trained on, `probes` others of each class are measured. The published setting is LeNet,
+    learning rate 0.005, batch 1; a small fully connected network stands in where seconds must do.
+    """
+
+    data: str = "geomnist"  # or cifar10 (from the data folder), or digits (with scikit-learn)
+    classes: int = 3
+    per_class: int = 600
+    probes: int = 100
+    size: int = 32
+    network: str = "lenet"  # or mlp
+    learning_rate: float = 0.005
+    steps: int = 100_000
+    records: int = 200
+    trials: int = 100
+    seed: int = 4
+
+
+def pictures(given: Training) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Training pictures and labels, probe pictures and labels; photographs are scaled to −1 … 1 as in the source.
+
+    >>> [part.shape for part in pictures(Training(per_class=4, probes=2, size=8))]
+    [(12, 1, 8, 8), (12,), (6, 1, 8, 8), (6,)]
+    """
+    if given.data == "geomnist":
+        return *geomnist(given.per_class, seed=given.seed, size=given.size), *geomnist(
+            given.probes, seed=given.seed + 1, size=given.size
+        )
+    wanted = (given.per_class, given.probes)
+    x, y, probe, own = images(given.data, classes=given.classes, per_class=wanted, seed=given.seed)
+    return 2 * x - 1, y, 2 * probe - 1, own
+
+
+def record_steps(steps: int, records: int) -> list[int]:
+    """Steps at which networks are looked at: dense where they begin, each gap longer than the one before.
+
+    >>> record_steps(100, 5)
+    [0, 4, 16, 36, 64, 100]
+    """
+    return sorted({round(steps * (i / records) ** 2) for i in range(records + 1)})
+
+
+def train(given: Training, data: Any = None, *, labels: Any = None, copies: Any = None, **options: Any) -> xr.Dataset:
+    """Train the copies on the pictures, or on given ones, and record their class means on the probe.
+
+    data: (x, y, probe x, probe y) if not `pictures(given)`. labels: (copy, sample) if not the true ones.
+    options: what else `Ensemble.fit` is to keep.
+    """
+    x, y, probe, own = pictures(given) if data is None else data
+    try:
+        from dynascope.networks import MLP, Ensemble, LeNet  # noqa: PLC0415 (listing experiments needs no PyTorch)
+    except ImportError as error:
+        raise ValueError("this experiment trains networks: run `pip install 'dynascope[torch]'`") from error
+    network = (
+        LeNet(given.classes, x.shape[1])
+        if given.network == "lenet"
+        else MLP(x.shape[1:], given.classes, width=24, depth=2)
+    )
+    ensemble = Ensemble(
+        network, copies=given.trials if copies is None else copies, learning_rate=given.learning_rate, seed=given.seed
+    )
+    return ensemble.fit(
+        x,
+        y if labels is None else labels,
+        steps=given.steps,
+        probe=(probe, own),
+        record_every=record_steps(given.steps, given.records),
+        **options,
+    )
+
+
+def clear_from(steps: Any, means: Any) -> float:
+    """First step from which what the margins share, and what differs between classes, stay clear of their noise.
+
+    Before it logarithms of averages over copies are logarithms of chance. `means`: (copy, step, class, logit).
+    """
+    clear = np.ones(len(steps), bool)
+    apart = means - means.mean(axis=2, keepdims=True)
+    for part in (margin_amplitudes(means).mean(axis=-1, keepdims=True), apart.reshape((*apart.shape[:2], -1))):
+        noise = np.sqrt(part.var(axis=0, ddof=1).sum(axis=-1) / len(part))
+        clear &= np.linalg.norm(part.mean(axis=0), axis=-1) > _CLEAR * noise
+    unclear = np.flatnonzero(~clear)
+    first = 0 if not unclear.size else min(int(unclear[-1]) + 1, len(steps) - _LEFT)
+    return float(steps[first])
+
+
+def read_strengths(steps: Any, means: Any, readings: Any = tuple(READINGS), **options: Any) -> xr.Dataset:
+    """Estimate strengths from class means (copy, step, class, logit) in several ways, side by side over `reading`.
+
+    The exact forms start where averages are clear of noise, the printed ones at step 0 as in the source.
+    """
+    found, begin = [], clear_from(steps, means)
+    for name in readings:
+        geometry, method = READINGS[name]
+        reference = begin if method == "exact" else None
+        each = estimate_strengths(
+            steps, means, geometry, method=method, reference_time=reference, tail=_TAILS[method], **options
+        )
+        found.append(each.assign(reason=each.attrs["reason"]).drop_attrs().rename(time="step"))
+    return xr.concat(found, xr.Variable("reading", list(readings)))
+
+
+def growth_of_each(steps: Any, means: Float[np.ndarray, "copy step class logit"]) -> xr.Dataset:
+    """A − B of each copy by itself: what differs between classes grows as exp((A − B)/K) in (7), from any start."""
+    apart = np.linalg.norm(means - means.mean(axis=2, keepdims=True), axis=(2, 3))
+    growth = means.shape[2] * np.log(apart / apart[:, :1])
+    window = max(5, len(steps) // 10 | 1)
+    rate = local_derivative(np.asarray(steps, float), growth, window)
+    length = np.linalg.norm(means, axis=-1).mean(axis=-1)
+    curves = {"growth": growth, "growth_rate": rate, "length": length, "adjusted_rate": rate * length}
+    return xr.Dataset({name: (("copy", "step"), values) for name, values in curves.items()})
