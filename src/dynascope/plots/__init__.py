@@ -4,7 +4,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from dynascope.plots.elastic import plot_points, plot_projection, plot_strengths
-from dynascope.plots.figures import PALETTE, axis_label, new_figure, save_figure
+from dynascope.plots.figures import PALETTE, axis_label, new_figure, save_figure, save_small
 from dynascope.plots.imitation import plot_imitation
 from dynascope.plots.over_time import plot_curves, plot_over_time
 from dynascope.plots.spring_block import plot_chains, plot_load_curves, plot_phase_diagram, plot_trajectories
@@ -23,6 +23,7 @@ __all__ = [
     "plot_strengths",
     "plot_trajectories",
     "save_figure",
+    "save_small",
 ]
 
 
