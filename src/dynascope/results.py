@@ -20,6 +20,7 @@ from dynascope.records import attribute, source_commit, to_json, write_text
 
 FILE, PICTURE = "result.json", "small.png"
 PAPERS = ("spring-block", "elastic", "deep-linear", "layerwise")
+FAMILIES = {"spring_block": "spring-block", "deep_linear": "deep-linear", "elastic": "elastic"}  # others: layerwise
 VERDICTS: tuple[Verdict, ...] = ("reproduced", "erratum", "not reproduced", "not run")
 
 
@@ -37,15 +38,6 @@ class Result:
     seconds: float = 0.0
     commit: str = ""
     date: str = ""
-
-    @property
-    def paper(self) -> str:
-        """The paper that the experiment is about.
-
-        >>> Result("a/b", "", "layerwise (5.2)", "smoke", ()).paper
-        'layerwise'
-        """
-        return re.split(r"[ ,;]", self.source)[0]
 
 
 def result_of(name: str, scale: str, record: xr.Dataset, claims: Sequence[Claim]) -> Result:
@@ -193,7 +185,7 @@ def results_page(results: dict[str, Result], pictures: dict[str, str]) -> str:
                 (claim.verdict, claim.id, claim.source, claim.statement, summary(claim), _experiment(result))
                 for paper in PAPERS
                 for result, claim in rows
-                if result.paper == paper
+                if _paper(result, claim) == paper
             ],
         ),
     ]
@@ -205,12 +197,18 @@ def _not_run(name: str) -> Result:
     return Result(name, experiment.title, experiment.source, "", experiment.claims)
 
 
+def _paper(result: Result, claim: Claim) -> str:
+    """The paper that a claim is about; what is derived beside it belongs to that of its family."""
+    named = re.split(r"[ ,;]", claim.source)[0]
+    return named if named in PAPERS else FAMILIES.get(result.name.split("/")[0], "layerwise")
+
+
 def _experiment(result: Result) -> str:
     return f"{result.name}, {result.scale}" if result.scale else result.name
 
 
 def _counts(rows: Sequence[tuple[Result, Claim]]) -> str:
-    count = Counter((result.paper, claim.verdict) for result, claim in rows)
+    count = Counter((_paper(result, claim), claim.verdict) for result, claim in rows)
     body = [(paper, *(str(count[paper, verdict]) for verdict in VERDICTS)) for paper in PAPERS]
     total = ("all", *(str(sum(count[paper, verdict] for paper in PAPERS)) for verdict in VERDICTS))
     return _markdown(("paper", *VERDICTS), [*body, total])
