@@ -18,7 +18,7 @@ ROWS = [
     {"sweep"},
     {"plots"},
     {"experiments"},
-    {"report", "cli", "web", "__main__"},
+    {"results", "report", "cli", "web", "__main__"},
 ]
 HOMES = {
     "torch": ("networks", "monitor", "measure/elasticity.py"),

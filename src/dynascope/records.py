@@ -32,8 +32,12 @@ _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 @functools.cache
-def _commit() -> str:
-    """Commit of the source tree that runs, if it is a checkout of this project."""
+def source_commit() -> str:
+    """Commit of the source tree that runs, with -dirty where files have changed since; unknown if it is no checkout.
+
+    >>> isinstance(source_commit(), str)
+    True
+    """
     folder = Path(__file__).resolve().parent
     ask = functools.partial(subprocess.run, cwd=folder, capture_output=True, text=True, check=False, timeout=5)
     try:
@@ -85,7 +89,7 @@ def with_provenance(
             "jax": jax.__version__,
             "numpy": np.__version__,
         },
-        "commit": _commit(),
+        "commit": source_commit(),
         "device": device or str(next(iter(jnp.zeros(()).devices())).device_kind),  # the default one, as the user set it
         "host": platform.node(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),

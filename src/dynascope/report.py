@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from dynascope.experiments.claims import Claim
+from dynascope.experiments.claims import Claim, summary
 from dynascope.experiments.registry import find, names, output_folder
 from dynascope.imitation.summary import EXPLAINED, HEAD, sentences
 from dynascope.imitation.summary import table as imitation_table
 from dynascope.monitor.verdicts import verdicts
-from dynascope.plots import save_figure
+from dynascope.plots import save_figure, save_small
 from dynascope.plots.watch import plot_watched
 from dynascope.records import attribute, check_writable, digest, save, to_json, write_text
+from dynascope.results import PICTURE, finished, not_run, result_of, save_result
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def reproduce(name: str, scale: str = "laptop", root: str | Path = "results") ->
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     sorted(reproduce("spring_block/left_friction", "smoke", folder).files)
-    ['claims', 'picture', 'record', 'report', 'table', 'vector_picture']
+    ['claims', 'picture', 'record', 'report', 'result', 'small_picture', 'table', 'vector_picture']
     """
     experiment = find(name)
     folder = output_folder(Path(root), name, scale)
@@ -50,8 +50,10 @@ def reproduce(name: str, scale: str = "laptop", root: str | Path = "results") ->
     files = {"record": save(record, folder / "record.nc")}
     files["claims"] = write_text(folder / "claims.json", claims_json(claims))
     files["table"] = write_text(folder / "claims.md", claims_markdown(f"{experiment.title} ({name})", record, claims))
+    files["result"] = save_result(result_of(name, scale, record, claims), folder)
     figure = experiment.plot(record)
     files["picture"] = save_figure(figure, folder / "figure.png")
+    files["small_picture"] = save_small(figure, folder / PICTURE)
     files["vector_picture"] = save_figure(figure, folder / "figure.svg")
     page = html_report(
         experiment.title,
@@ -66,11 +68,13 @@ def reproduce(name: str, scale: str = "laptop", root: str | Path = "results") ->
 
 
 def verify(
-    family: str | None = None, scale: str = "laptop", *, figures: bool = True
+    family: str | None = None, scale: str = "laptop", *, figures: bool = True, root: str | Path | None = None
 ) -> Iterator[tuple[str, tuple[Claim, ...]]]:
     """Run the experiments of a family (all if none is named) and yield each one's name and judged claims.
 
-    With `figures=False` only the equations are run; claims of figures are yielded as `not run`.
+    With `figures=False` only the equations are run; claims of figures are yielded as `not run`, and so are those of
+    experiments whose data or libraries are not here. With `root` every experiment leaves its files there as `reproduce`
+    does, and those that the same commit has left there before are read instead of run.
 
     >>> name, claims = next(verify("spring_block", "smoke"))
     >>> name, claims[0].verdict
@@ -78,10 +82,20 @@ def verify(
     """
     for name in names(family):
         experiment = find(name)
-        if figures or experiment.kind == "equation":
-            yield name, experiment.evaluate(scale)[1]
-        else:
+        if not figures and experiment.kind == "figure":
             yield name, experiment.claims
+            continue
+        try:
+            yield name, _claims(name, scale, root)
+        except (FileNotFoundError, ImportError) as error:
+            yield name, not_run(experiment.claims, str(error))
+
+
+def _claims(name: str, scale: str, root: str | Path | None) -> tuple[Claim, ...]:
+    if root is None:
+        return find(name).evaluate(scale)[1]
+    earlier = finished(Path(root), name, scale)
+    return earlier.claims if earlier else reproduce(name, scale, root).claims
 
 
 def claims_json(claims: Sequence[Claim]) -> str:
@@ -112,31 +126,6 @@ def claims_markdown(title: str, record: xr.Dataset, claims: Sequence[Claim]) -> 
     lines = [" | ".join(cell.replace("|", r"\|") for cell in row) for row in (head, *rows)]
     table = [f"| {lines[0]} |", "|" + " --- |" * len(head), *(f"| {line} |" for line in lines[1:])]
     return "\n".join([f"# {title}", "", f"![{title}](figure.png)", "", told, "", *table]) + "\n"
-
-
-def summary(claim: Claim) -> str:
-    """One line of numbers: the case that comes closest to failing.
-
-    >>> summary(Claim("a", "paper (1)", "x is 1").equals([1.0, 1.1], 1.0, 0.2))
-    '1.1 = 1 ± 0.2 (worst of 2)'
-    """
-    if not claim.measured:
-        return "—"
-    measured, expected, tolerance = map(np.asarray, (claim.measured, claim.expected, claim.tolerance))
-    margin = {
-        "=": tolerance - np.abs(measured - expected),
-        ">": measured - expected - tolerance,
-        "<": expected - tolerance - measured,
-    }[claim.relation]
-    scale = np.abs(tolerance) if np.all(tolerance) else 1.0
-    worst = int(np.argmin(np.nan_to_num(margin / scale, nan=-np.inf)))
-    text = f"{measured[worst]:.4g} {claim.relation} {expected[worst]:.4g}"
-    slack = tolerance[worst] * {"=": 1, ">": 1, "<": -1}[claim.relation]
-    if slack:
-        text += f" {'±' if claim.relation == '=' else '+' if slack > 0 else '−'} {abs(slack):.2g}"
-    if claim.published:
-        text += f", printed {claim.published[worst]:.4g}"
-    return text + (f" (worst of {len(measured)})" if len(measured) > 1 else "")
 
 
 _STYLE = """

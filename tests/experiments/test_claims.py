@@ -111,6 +111,7 @@ def test_experiment_holds_at_its_smallest_scale(name, tmp_path):
         if claim.verdict == "not reproduced" and claim.id not in UNSETTLED
     ]
     assert not failed
+    assert all(claim.note for claim in result.claims if claim.verdict == "not run")  # says what it would need
     assert json.loads(load(result.files["record"]).attrs["model"]) in MODELS[name.split("/")[0]]
     assert result.files["picture"].read_bytes().startswith(b"\x89PNG")
     assert "<svg" in result.files["vector_picture"].read_text()

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+import time
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
@@ -68,27 +69,44 @@ def verify(
     family: Annotated[
         str | None, typer.Argument(help="A model family, such as spring_block; all if not given.")
     ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All families: every claim on every paper.")] = False,
     scale: Annotated[str, typer.Option(help="smoke, laptop or paper.")] = "laptop",
     figures: Annotated[
         bool, typer.Option(help="Also run the figures; else their claims are listed as not run.")
     ] = True,
     out: Annotated[Path | None, typer.Option(help="Write the claims to this JSON file.")] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for record, picture and claims of each experiment; what is there already is not rerun."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Hold published equations and figures against simulation. Exit status 1 if a claim is not reproduced."""
     from dynascope.report import claims_json  # noqa: PLC0415 (imports matplotlib)
     from dynascope.report import verify as run_claims  # noqa: PLC0415
+    from dynascope.results import duration, told  # noqa: PLC0415
 
+    if every and family is not None:
+        raise ValueError(f"--all runs every family: leave out {family!r} or --all")
     if out is not None:
         check_writable(out)
+    chosen = family and family.replace("-", "_")
     claims: list[Any] = []
-    for name, judged in run_claims(family and family.replace("-", "_"), scale, figures=figures):
-        say(f"{name}: {', '.join(sorted({claim.verdict for claim in judged}))}")
-        claims += judged
+    begun = last = time.perf_counter()
+    total = len(names(chosen))
+    for index, (name, judged) in enumerate(run_claims(chosen, scale, figures=figures, root=keep), 1):
+        now = time.perf_counter()
+        say(
+            f"{index}/{total} {name}: {', '.join(sorted({claim.verdict for claim in judged}))} ({duration(now - last)})"
+        )
+        claims, last = claims + list(judged), now
     if as_json:
         print(claims_json(claims))
     else:
         _print_claims(claims)
+        print(f"{told(claims)}, in {duration(last - begun)} at scale {scale}")
     if out is not None:
         write_text(out, claims_json(claims))
     _exit_by_verdict(claims)
@@ -146,6 +164,20 @@ def reproduce(
         for key in ("picture", "report"):
             print(f"{key}: {files[key]}")
     _exit_by_verdict(result.claims)
+
+
+@app.command()
+def results(
+    folders: Annotated[list[Path], typer.Argument(help="Folders that `reproduce --out` or `verify --keep` wrote to.")],
+    out: Annotated[Path, typer.Option(help="Folder for README.md and the small pictures.")] = Path("docs/results"),
+) -> None:
+    """Gather finished experiments, from one machine or several, into one page over all papers."""
+    from dynascope.results import collect_results, publish_results, told  # noqa: PLC0415
+
+    check_writable(out / "README.md")
+    page = publish_results(folders, out)
+    claims = [claim for result in collect_results(folders).values() for claim in result.claims]
+    print(f"page: {page}\n{told(claims)}")
 
 
 @app.command()

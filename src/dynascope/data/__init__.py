@@ -7,4 +7,5 @@ from dynascope.data.corruption import subsample as subsample
 from dynascope.data.geomnist import geomnist as geomnist
 from dynascope.data.images import images as images
 from dynascope.data.modular import modular_arithmetic as modular_arithmetic
+from dynascope.data.parity import SparseParity as SparseParity
 from dynascope.data.tables import diabetes as diabetes

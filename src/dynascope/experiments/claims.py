@@ -139,6 +139,31 @@ def three_errors(standard_error: Any) -> np.ndarray:
     return np.asarray(quantile * error)
 
 
+def summary(claim: Claim) -> str:
+    """One line of numbers: the case that comes closest to failing.
+
+    >>> summary(Claim("a", "paper (1)", "x is 1").equals([1.0, 1.1], 1.0, 0.2))
+    '1.1 = 1 ± 0.2 (worst of 2)'
+    """
+    if not claim.measured:
+        return "—"
+    measured, expected, tolerance = map(np.asarray, (claim.measured, claim.expected, claim.tolerance))
+    margin = {
+        "=": tolerance - np.abs(measured - expected),
+        ">": measured - expected - tolerance,
+        "<": expected - tolerance - measured,
+    }[claim.relation]
+    scale = np.abs(tolerance) if np.all(tolerance) else 1.0
+    worst = int(np.argmin(np.nan_to_num(margin / scale, nan=-np.inf)))
+    text = f"{measured[worst]:.4g} {claim.relation} {expected[worst]:.4g}"
+    slack = tolerance[worst] * {"=": 1, ">": 1, "<": -1}[claim.relation]
+    if slack:
+        text += f" {'±' if claim.relation == '=' else '+' if slack > 0 else '−'} {abs(slack):.2g}"
+    if claim.published:
+        text += f", printed {claim.published[worst]:.4g}"
+    return text + (f" (worst of {len(measured)})" if len(measured) > 1 else "")
+
+
 def _same_length(*values: Any) -> tuple[np.ndarray, ...]:
     """Flatten to equally long lists; NaN never passes as agreement because comparisons with it are false."""
     arrays = np.broadcast_arrays(*(np.asarray(value, float) for value in values))

@@ -1,6 +1,8 @@
 """What can be run: experiments by name, each with three scales, claims and a picture."""
 
 import importlib
+import json
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,6 +36,7 @@ EXPERIMENTS = {
     "multilinear/emergence": "multilinear.emergence:EXPERIMENT",
     "multilinear/data_emergence": "multilinear.data_emergence:EXPERIMENT",
     "multilinear/toy_network": "multilinear.toy_network:EXPERIMENT",
+    "multilinear/networks": "multilinear.networks:EXPERIMENT",
     "spring_block/equilibrium": "spring_block.equilibrium:EXPERIMENT",
     "spring_block/stationary_curvature": "spring_block.stationary_curvature:EXPERIMENT",
     "spring_block/relaxation": "spring_block.relaxation:EXPERIMENT",
@@ -135,7 +138,9 @@ class Experiment:
         >>> {claim.verdict for claim in claims} <= {"reproduced", "erratum"}
         True
         """
+        begun = time.perf_counter()
         record = self.run(self.config(scale))
+        record = record.assign_attrs(wall_time=json.dumps(round(time.perf_counter() - begun, 4)))
         claims = self.check(record)
         missing = {claim.id for claim in self.claims} ^ {claim.id for claim in claims}
         if missing:

@@ -4,7 +4,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from dynascope.plots.elastic import plot_points, plot_projection, plot_strengths
-from dynascope.plots.figures import PALETTE, axis_label, new_figure, save_figure
+from dynascope.plots.figures import PALETTE, axis_label, new_figure, save_figure, save_small
 from dynascope.plots.imitation import plot_imitation
 from dynascope.plots.networks import plot_fit, plot_network_phases
 from dynascope.plots.over_time import plot_curves, plot_over_time
@@ -26,6 +26,7 @@ __all__ = [
     "plot_strengths",
     "plot_trajectories",
     "save_figure",
+    "save_small",
 ]
 
 

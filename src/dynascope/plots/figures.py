@@ -4,6 +4,7 @@ Figures are made without pyplot, so that a user's matplotlib state and backend s
 from the Okabe-Ito palette and from cividis, readable for colour-blind eyes and in grey.
 """
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,22 @@ def save_figure(figure: Figure, path: Path) -> Path:
     if kind not in ("png", "svg"):
         raise ValueError(f"a picture's name must end in .png or .svg, got {path.name!r}")
     return write_whole(path, lambda place: figure.savefig(place, format=kind, dpi=150))
+
+
+def save_small(figure: Figure, path: Path, limit: int = 60_000) -> Path:
+    """Write a PNG of at most `limit` bytes, as sharp as that allows.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_small(new_figure()[0], Path(folder) / "small.png").stat().st_size <= 60_000
+    True
+    """
+    for dpi in (100, 80, 65, 50, 40, 30):
+        content = io.BytesIO()
+        figure.savefig(content, format="png", dpi=dpi)
+        if len(content.getbuffer()) <= limit:
+            break
+    return write_whole(path, lambda place: place.write_bytes(content.getbuffer()))
 
 
 def axis_label(array: xr.DataArray) -> str:

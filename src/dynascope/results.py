@@ -1,0 +1,263 @@
+"""Finished experiments, gathered from one machine or several into one page: claims, numbers, hardware, pictures."""
+
+import json
+import math
+import os
+import platform
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from dynascope.experiments.claims import Claim, Verdict, summary
+from dynascope.experiments.registry import SCALES, find, names, output_folder
+from dynascope.records import attribute, source_commit, to_json, write_text
+
+FILE, PICTURE = "result.json", "small.png"
+PAPERS = ("spring-block", "elastic", "deep-linear", "layerwise")
+FAMILIES = {"spring_block": "spring-block", "phases": "spring-block", "deep_linear": "deep-linear", "elastic": "elastic"}
+VERDICTS: tuple[Verdict, ...] = ("reproduced", "erratum", "not reproduced", "not run")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one run of an experiment gave, and what made it: all that a page about it needs."""
+
+    name: str
+    title: str
+    source: str
+    scale: str
+    claims: tuple[Claim, ...]
+    seed: int | None = None
+    hardware: str = ""
+    seconds: float = 0.0
+    commit: str = ""
+    date: str = ""
+
+
+def result_of(name: str, scale: str, record: xr.Dataset, claims: Sequence[Claim]) -> Result:
+    """Gather what a record and its claims say.
+
+    >>> result_of("spring_block/left_friction", "smoke", xr.Dataset(attrs={"wall_time": "2.5"}), ()).seconds
+    2.5
+    """
+    experiment = find(name)
+    known = {
+        key: attribute(record, key) for key in ("seed", "device", "wall_time", "commit", "date") if key in record.attrs
+    }
+    return Result(
+        name, experiment.title, experiment.source, scale, tuple(claims),
+        seed=known.get("seed"), hardware=hardware(known.get("device", "cpu")), seconds=known.get("wall_time", 0.0),
+        commit=known.get("commit", ""), date=known.get("date", ""),
+    )  # fmt: skip
+
+
+def hardware(device: str) -> str:
+    """What computed: the name of the accelerator, or of the processor with its cores.
+
+    >>> hardware("NVIDIA H200")
+    'NVIDIA H200'
+    """
+    if device.lower() not in ("cpu", ""):
+        return device
+    try:
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        found = None
+    processor = found[1].strip() if found else platform.processor() or platform.machine()
+    return f"{processor}, {os.cpu_count()} cores"
+
+
+def save_result(result: Result, folder: Path) -> Path:
+    """Write a result beside the other files of its run."""
+    return write_text(folder / FILE, to_json(asdict(result)))
+
+
+def load_result(path: Path) -> Result:
+    """Read a result that `save_result` wrote; numbers that were not finite become NaN.
+
+    >>> load_result(Path("nowhere/result.json"))
+    Traceback (most recent call last):
+    ValueError: 'nowhere/result.json' is not the result of an experiment: No such file or directory
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        claims = tuple(_claim(each) for each in content.pop("claims"))
+        return Result(**content, claims=claims)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"{str(path)!r} is not the result of an experiment: {reason}") from error
+
+
+def _claim(content: dict[str, Any]) -> Claim:
+    numbers = {
+        key: tuple(math.nan if each is None else each for each in value)
+        for key, value in content.items()
+        if isinstance(value, list)
+    }
+    return Claim(**content | numbers)
+
+
+def finished(root: Path, name: str, scale: str) -> Result | None:
+    """The result of an earlier run below `root`, if the same commit made it, without changes on top.
+
+    >>> finished(Path("nowhere"), "spring_block/left_friction", "smoke") is None
+    True
+    """
+    path = output_folder(root, name, scale) / FILE
+    if not path.exists():
+        return None
+    result, now = load_result(path), source_commit()
+    same = result.commit == now and now != "unknown" and not now.endswith("-dirty")
+    return result if same else None
+
+
+def collect_results(folders: Iterable[str | Path]) -> dict[str, Result]:
+    """Read all results below some folders; of several runs of an experiment the largest scale, then the latest.
+
+    >>> collect_results([])
+    {}
+    """
+    return {name: result for name, (result, _) in _collect(folders).items()}
+
+
+def _collect(folders: Iterable[str | Path]) -> dict[str, tuple[Result, Path]]:
+    """(result, its folder) by the experiment's name, in the order of the registry."""
+    best: dict[str, tuple[Result, Path]] = {}
+    for folder in map(Path, folders):
+        if not folder.is_dir():
+            raise ValueError(f"folders must be folders with results, got {str(folder)!r}")
+        for path in sorted(folder.rglob(FILE)):
+            found = load_result(path)
+            if found.name not in best or _rank(found) > _rank(best[found.name][0]):
+                best[found.name] = found, path.parent
+    return {name: best[name] for name in names() if name in best}
+
+
+def _rank(result: Result) -> tuple[int, str]:
+    return SCALES.index(result.scale) if result.scale in SCALES else -1, result.date
+
+
+def publish_results(folders: Sequence[str | Path], out: str | Path) -> Path:
+    """Write README.md, one page over all papers, and the small pictures of the runs, into the folder `out`.
+
+    Experiments without a result are listed with their claims as not run.
+    """
+    found = _collect(folders)
+    if not found:
+        raise ValueError(
+            f"folders must hold results that `dynascope reproduce` wrote, got none in {list(map(str, folders))}"
+        )
+    place, pictures = Path(out), {}
+    place.mkdir(parents=True, exist_ok=True)
+    for name, (_, folder) in found.items():
+        if (folder / PICTURE).exists():
+            pictures[name] = f"{name.replace('/', '-')}.png"
+            shutil.copyfile(folder / PICTURE, place / pictures[name])
+    return write_text(place / "README.md", results_page({n: result for n, (result, _) in found.items()}, pictures))
+
+
+def results_page(results: dict[str, Result], pictures: dict[str, str]) -> str:
+    """One Markdown page: how many claims hold, what was run where, and every claim with its numbers.
+
+    >>> "| not run |" in results_page({}, {})
+    True
+    """
+    complete = [results.get(name) or _not_run(name) for name in names()]
+    rows = [(result, claim) for result in complete for claim in result.claims]
+    parts = [
+        "# Results",
+        "Written by `dynascope results FOLDER … --out docs/results` from what `dynascope reproduce --out` and "
+        "`dynascope verify --keep` left in folders. "
+        "A claim that does not reproduce stays in the table; so does one that was not run.",
+        _counts(rows),
+        "## Runs",
+        _runs(results, pictures),
+        "## Claims",
+        _markdown(
+            ("verdict", "claim", "source", "statement", "measured against expected", "experiment"),
+            [
+                (claim.verdict, claim.id, claim.source, claim.statement, summary(claim), _experiment(result))
+                for paper in PAPERS
+                for result, claim in rows
+                if _paper(result, claim) == paper
+            ],
+        ),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _not_run(name: str) -> Result:
+    experiment = find(name)
+    return Result(name, experiment.title, experiment.source, "", experiment.claims)
+
+
+def _paper(result: Result, claim: Claim) -> str:
+    """The paper that a claim is about; what is derived beside it belongs to that of its family."""
+    named = re.split(r"[ ,;]", claim.source)[0]
+    return named if named in PAPERS else FAMILIES.get(result.name.split("/")[0], "layerwise")
+
+
+def _experiment(result: Result) -> str:
+    return f"{result.name}, {result.scale}" if result.scale else result.name
+
+
+def _counts(rows: Sequence[tuple[Result, Claim]]) -> str:
+    count = Counter((_paper(result, claim), claim.verdict) for result, claim in rows)
+    body = [(paper, *(str(count[paper, verdict]) for verdict in VERDICTS)) for paper in PAPERS]
+    total = ("all", *(str(sum(count[paper, verdict] for paper in PAPERS)) for verdict in VERDICTS))
+    return _markdown(("paper", *VERDICTS), [*body, total])
+
+
+def _runs(results: dict[str, Result], pictures: dict[str, str]) -> str:
+    rows = []
+    for name, run in results.items():
+        picture = f'<img alt="{run.title}" src="{pictures[name]}" width="260">' if name in pictures else ""
+        told = (
+            run.scale,
+            run.hardware,
+            duration(run.seconds),
+            "" if run.seed is None else str(run.seed),
+            run.commit[:10],
+        )
+        rows.append((picture, f"{run.title}<br>`{name}`<br>{run.source}", *told))
+    return _markdown(("picture", "experiment", "scale", "hardware", "time", "seed", "commit"), rows)
+
+
+def duration(seconds: float) -> str:
+    """A time for people.
+
+    >>> duration(0.31), duration(42.4), duration(200)
+    ('0.3 s', '42 s', '3.3 min')
+    """
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.1f} min"
+
+
+def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [" | ".join(" ".join(cell.split()).replace("|", r"\|") for cell in row) for row in (head, *rows)]
+    return "\n".join([f"| {lines[0]} |", "|" + " --- |" * len(head), *(f"| {line} |" for line in lines[1:])])
+
+
+def told(claims: Sequence[Claim]) -> str:
+    """How many claims have which verdict.
+
+    >>> told([Claim("a", "paper (1)", "x is 1").equals(1.0, 1.0, 0.1)])
+    '1 claim: 1 reproduced'
+    """
+    count = Counter(claim.verdict for claim in claims)
+    parts = ", ".join(f"{count[verdict]} {verdict}" for verdict in VERDICTS if count[verdict])
+    return f"{len(claims)} claim{'' if len(claims) == 1 else 's'}: {parts}"
+
+
+def not_run(claims: Sequence[Claim], reason: str) -> tuple[Claim, ...]:
+    """Claims that could not be judged, with the reason.
+
+    >>> not_run([Claim("a", "paper (1)", "x is 1")], "no data")[0].note
+    'no data'
+    """
+    return tuple(replace(claim, verdict="not run", note=reason) for claim in claims)

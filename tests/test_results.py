@@ -1,0 +1,149 @@
+"""Results of experiments: written beside each run, taken up again, and gathered into one page."""
+
+import dataclasses
+import json
+import math
+import sys
+
+import pytest
+
+from dynascope import cli, report, results
+from dynascope.experiments import registry
+from dynascope.experiments.claims import Claim
+
+NAME = "spring_block/left_friction"
+CLAIM = Claim("x", "paper (1)", "x is 1").equals([1.0, math.nan], 1.0, 0.1, note="|x|")
+
+
+def result(**changes):
+    usual = {"name": NAME, "title": "A title", "source": "spring-block FIG. S2", "scale": "smoke", "claims": (CLAIM,)}
+    return results.Result(**usual | changes)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    root = tmp_path_factory.mktemp("results")
+    return root, report.reproduce(NAME, "smoke", root)
+
+
+def test_a_result_survives_storage(tmp_path):
+    again = results.load_result(results.save_result(result(seconds=2.5, seed=3), tmp_path))
+    assert again.claims[0].measured[0] == 1.0
+    assert math.isnan(again.claims[0].measured[1])
+    same = dataclasses.replace(again.claims[0], measured=CLAIM.measured)
+    assert dataclasses.replace(again, claims=(same,)) == result(seconds=2.5, seed=3)
+
+
+def test_a_run_leaves_what_a_page_needs(run):
+    _, done = run
+    found = results.load_result(done.files["result"])
+    assert found.name == NAME
+    assert found.scale == "smoke"
+    assert found.seconds > 0
+    assert found.seed is not None
+    assert "cores" in found.hardware
+    assert [claim.verdict for claim in found.claims] == [claim.verdict for claim in done.claims]
+    assert done.files["small_picture"].stat().st_size <= 60_000
+
+
+def test_the_larger_scale_and_the_later_run_count(tmp_path):
+    runs = {
+        "a": result(scale="paper", date="2026-01-01"),
+        "b": result(scale="paper", date="2026-01-02", seed=7),
+        "c": result(scale="laptop", date="2026-01-03"),
+    }
+    for folder, each in runs.items():
+        results.save_result(each, tmp_path / folder)
+    assert results.collect_results([tmp_path])[NAME].seed == 7
+    assert results.collect_results([tmp_path / "c", tmp_path / "a"])[NAME].date == "2026-01-01"
+
+
+def test_the_page_has_every_claim_and_the_pictures(run, tmp_path):
+    root, done = run
+    page = results.publish_results([root], tmp_path / "page")
+    text = page.read_text()
+    for name in registry.names():
+        for claim in registry.find(name).claims:
+            assert f"| {claim.id} |" in text, claim.id
+    assert f"| spring-block | {len(done.claims)} | 0 | 0 |" in text  # reproduced, errata, not reproduced
+    assert f"| {done.claims[0].verdict} | {done.claims[0].id} |" in text
+    assert 'src="spring_block-left_friction.png"' in text
+    assert (tmp_path / "page" / "spring_block-left_friction.png").read_bytes().startswith(b"\x89PNG")
+    widths = {line.replace(r"\|", "").count("|") for line in text.split("## Claims")[1].splitlines() if line}
+    assert widths == {7}  # no cell breaks the table
+
+
+def test_what_cannot_be_read_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="folders must be folders with results, got"):
+        results.collect_results([tmp_path / "nothing"])
+    with pytest.raises(ValueError, match="folders must hold results that `dynascope reproduce` wrote"):
+        results.publish_results([tmp_path], tmp_path)
+    (tmp_path / "result.json").write_text('{"name": 1}')
+    with pytest.raises(ValueError, match=r"result.json' is not the result of an experiment"):
+        results.collect_results([tmp_path])
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """One experiment, of a commit that can be chosen; how often it was run."""
+    done = []
+    experiment = registry.find(NAME)
+    record, claims = experiment.evaluate("smoke")
+
+    def evaluate(self, scale):
+        done.append(scale)
+        return record.assign_attrs(commit=json.dumps(results.source_commit())), claims
+
+    monkeypatch.setattr(registry.Experiment, "evaluate", evaluate)
+    monkeypatch.setattr(report, "names", lambda family=None: [NAME])
+    return done
+
+
+def test_verify_goes_on_where_it_stopped(runs, monkeypatch, tmp_path):
+    monkeypatch.setattr(results, "source_commit", lambda: "abc")
+    first = list(report.verify(scale="smoke", root=tmp_path))
+    again = list(report.verify(scale="smoke", root=tmp_path))
+    assert len(runs) == 1
+    assert [c.verdict for _, claims in again for c in claims] == [c.verdict for _, claims in first for c in claims]
+    monkeypatch.setattr(results, "source_commit", lambda: "def")
+    list(report.verify(scale="smoke", root=tmp_path))
+    assert len(runs) == 2
+
+
+@pytest.mark.parametrize("commit", ["abc-dirty", "unknown"])
+def test_what_unknown_code_left_is_run_again(runs, monkeypatch, tmp_path, commit):
+    monkeypatch.setattr(results, "source_commit", lambda: commit)
+    for _ in range(2):
+        list(report.verify(scale="smoke", root=tmp_path))
+    assert len(runs) == 2
+
+
+def test_missing_data_are_not_run(monkeypatch):
+    def evaluate(self, scale):
+        raise FileNotFoundError("cifar10 needs a file")
+
+    monkeypatch.setattr(registry.Experiment, "evaluate", evaluate)
+    judged = dict(report.verify("features", "smoke"))
+    assert set(judged) == set(registry.names("features"))
+    for claims in judged.values():
+        assert {(claim.verdict, claim.note) for claim in claims} == {("not run", "cifar10 needs a file")}
+
+
+def test_the_commands(runs, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["dynascope", *arguments])
+        with pytest.raises(SystemExit) as done:
+            cli.main()
+        return done.value.code or 0, *capsys.readouterr()
+
+    status, out, _ = call("verify", "--all", "--scale", "smoke", "--keep", "kept")
+    assert status == 0
+    assert "reproduced, in " in out
+    status, out, err = call("results", "kept", "--out", "page")
+    assert status == 0, err
+    assert (tmp_path / "page/README.md").exists()
+    status, _, err = call("verify", "elastic", "--all")
+    assert status == 2
+    assert "leave out 'elastic' or --all" in err
