@@ -115,6 +115,7 @@ def test_experiment_holds_at_its_smallest_scale(name, tmp_path):
     assert json.loads(load(result.files["record"]).attrs["model"]) in MODELS[name.split("/")[0]]
     assert result.files["picture"].read_bytes().startswith(b"\x89PNG")
     assert "<svg" in result.files["vector_picture"].read_text()
+    assert all(f"| {claim.id} |" in result.files["table"].read_text() for claim in result.claims)
     page = result.files["report"].read_text()
     assert all(claim.id in page for claim in result.claims)
     assert "http" not in page.split("base64,")[0]  # nothing is loaded from elsewhere

@@ -130,7 +130,7 @@ def statements(data: str) -> dict[str, Claim]:
     end = "validation loss goes to zero" if data == "geomnist" else "validation accuracy exceeds 0.9"
     texts = {
         "converged": ("sec4-converged", "4.1", end),
-        "separated": ("fig1-separated", "Fig. 1", "along the difference of two class means all classes part"),
+        "separated": ("fig1-separated", "Fig. 1", "along the difference of some two class means all classes part"),
         "gap": ("fig3-gap", "Fig. 3", "A − B grows, by the I-model and by the L-model"),
         "intra": ("fig3-intra", "Fig. 3, (11)", "A grows, by both models as printed"),
         "inter-isotropic": ("fig3-inter-isotropic", "Fig. 3, (11)", "B falls, by the I-model as printed"),
