@@ -69,7 +69,9 @@ def at_least(share: Tensor, key: Tensor, shape: Sequence[int]) -> Tensor:
     """
     size = math.prod(shape)
     place = torch.arange(1, -(-size // 4) + 1, device=key.device)
-    drawn = mix(key + place * _GOLDEN).view(torch.int16)[:size].view(tuple(shape))
+    bits = mix(key + place * _GOLDEN)
+    quarters = [(bits >> by).to(torch.int16) for by in (0, 16, 32, 48)]  # older vmap knows no view as int16
+    drawn = torch.stack(quarters, dim=-1).flatten()[:size].view(tuple(shape))
     return drawn >= (share * 2**16).round() - 2**15
 
 
