@@ -160,7 +160,7 @@ def modular(test, kappa):
 def test_claims_on_modular_division():
     right = verdicts(modular_division.EXPERIMENT, modular((0.1, 1.0), (0.5, 0.05)))
     assert set(right.values()) == {"reproduced"}
-    wrong = verdicts(modular_division.EXPERIMENT, modular((0.9, 1.0), (0.05, 0.5)))
+    wrong = verdicts(modular_division.EXPERIMENT, modular((0.99, 1.0), (0.05, 0.5)))
     assert set(wrong.values()) == {"not reproduced"}
     small = modular((0.1, 1.0), (0.5, 0.05)).assign_attrs(modulus="23")
     assert verdicts(modular_division.EXPERIMENT, small)["fig-6.4-minimal"] == "not run"

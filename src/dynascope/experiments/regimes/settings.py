@@ -25,7 +25,7 @@ from dynascope.experiments.regimes.recipe import (
 from dynascope.experiments.registry import Experiment
 
 _SIZES = (0.05, 0.25, 1.0)  # parts of the training set
-_RATES = (1.0, 0.1, 0.01)  # of the recipe's learning rate
+_RATES = (1.0, 0.3, 0.01)  # of the recipe's learning rate
 _ORIGINAL = "the original needs {}, which is not at hand"
 
 
