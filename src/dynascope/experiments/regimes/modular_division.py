@@ -98,7 +98,7 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
     judged = (
         LATE.exceeds(
             float(gain.mean()),
-            0.2,
+            0.05,
             error(gain),
             note=f"best accuracy less that at training accuracy {FITTED}, test equations, {count} networks",
         ),

@@ -25,7 +25,7 @@ from dynascope.experiments.regimes.recipe import (
 from dynascope.experiments.registry import Experiment
 
 _SIZES = (0.05, 0.25, 1.0)  # parts of the training set
-_RATES = (1.0, 0.1, 0.01)  # of the recipe's learning rate
+_RATES = (1.0, 0.3, 0.01)  # of the recipe's learning rate
 _ORIGINAL = "the original needs {}, which is not at hand"
 
 
@@ -72,7 +72,7 @@ DECAY = Claim("fig-7.2b-kappa", "layerwise figure 7.2(b)", "weight decay brings 
 
 
 def run_rates(config: Recipe) -> xr.Dataset:
-    """Three learning rates with the recipe's weight decay, and the highest without any and with five times as much."""
+    """Three learning rates with the recipe's weight decay, and the highest without any."""
     begun = time.perf_counter()
     data = load(config)
     cases = {
@@ -81,20 +81,19 @@ def run_rates(config: Recipe) -> xr.Dataset:
         )
         for part in _RATES
     }
-    for name, decay in (("no weight decay", 0.0), ("more weight decay", 5 * config.weight_decay)):
-        cases[name] = train(config, data, ensemble={"weight_decay": decay})
+    cases["no weight decay"] = train(config, data, ensemble={"weight_decay": 0.0})
     return gather("figure 7.2", config, cases, time.perf_counter() - begun)
 
 
 def check_rates(record: xr.Dataset) -> tuple[Claim, ...]:
     """The lowest rate beside the others; with and without weight decay."""
-    high, middle, low, plain, decayed = record["case"].values
+    high, middle, low, plain = record["case"].values
     kappa = {case: final(record, "kappa", case) for case in record["case"].values}
     accuracy = {case: final(record, "accuracy", case) for case in record["case"].values}
     return (
         _judged_both(SLOW, (kappa[low], kappa[middle]), (kappa[low], kappa[high]), note="κ of the lowest, and others"),
         _judged_both(SLOW_ACCURACY, (accuracy[middle], accuracy[low]), (accuracy[high], accuracy[low])),
-        beside(DECAY, kappa[plain], kappa[decayed], note="κ without weight decay, beside that with most of it"),
+        beside(DECAY, kappa[plain], kappa[high], note="κ without weight decay, beside that with it"),
     )
 
 
@@ -139,18 +138,15 @@ def check_architectures(record: xr.Dataset) -> tuple[Claim, ...]:
     path = record["kappa"].sel(case="ResNet18", probe="test")
     early = path.sel(step=path["step"][-1] / 10, method="nearest").values
     first = path.isel(step=0).values
-    return (
+    judged = (
         beside(NORM, plain, normed, note="κ without batch norm, beside that with it"),
         beside(RESIDUAL, plain, residual, note="κ of the MLP, beside that of ResNet18"),
-        beside(
-            EARLY,
-            first - early,
-            np.abs(early - residual),
-            note="fall of κ in the first tenth, beside the fall in the rest",
-        ),
-        below(TABLE, MINIMAL, residual),
-        CIFAR,
     )
+    if record.attrs.get("data") == "digits":  # the statements on ResNet18 alone are about larger images
+        return *judged, EARLY, TABLE, CIFAR
+    note = "fall of κ in the first tenth, beside what it changes in the rest"
+    late = np.abs(early - residual)
+    return *judged, beside(EARLY, first - early, late, note=note), below(TABLE, MINIMAL, residual), CIFAR
 
 
 _LARGE: dict[str, Any] = {"laptop": LAPTOP, "paper": smaller(PAPER, data="fashion", train_per_class=900)}
@@ -169,7 +165,7 @@ LEARNING_RATE = Experiment(
     source="layerwise figure 7.2",
     kind="figure",
     claims=(SLOW, SLOW_ACCURACY, DECAY),
-    scales={"smoke": smaller(SMOKE, width=100, seeds=4)} | _LARGE,
+    scales={"smoke": SMOKE} | _LARGE,
     run=run_rates,
     check=check_rates,
     plot=plot,
@@ -180,7 +176,7 @@ ARCHITECTURE = Experiment(
     kind="figure",
     claims=(NORM, RESIDUAL, EARLY, TABLE, CIFAR),
     scales={
-        "smoke": smaller(SMOKE, width=4, steps=300),
+        "smoke": smaller(SMOKE, width=4),
         "laptop": smaller(LAPTOP, width=4, steps=400, batch=64),
         "paper": PAPER,
     },
