@@ -20,9 +20,7 @@ from dynascope.records import attribute, source_commit, to_json, write_text
 
 FILE, PICTURE = "result.json", "small.png"
 PAPERS = ("spring-block", "elastic", "deep-linear", "layerwise")
-FAMILIES = {
-    "spring_block": "spring-block", "phases": "spring-block", "deep_linear": "deep-linear", "elastic": "elastic"
-}  # fmt: skip
+FAMILIES = {"spring_block": PAPERS[0], "phases": PAPERS[0], "elastic": PAPERS[1], "deep_linear": PAPERS[2]}
 VERDICTS: tuple[Verdict, ...] = ("reproduced", "erratum", "not reproduced", "not run")
 
 

@@ -20,6 +20,7 @@ from dynascope.cli.imitate import imitate_command
 from dynascope.cli.output import Json, check_picture, describe, draw, escape, say, watched
 from dynascope.cli.simulate import FAMILIES, simulate_app
 from dynascope.cli.sweep import sweep_app
+from dynascope.experiments.claims import summary
 from dynascope.experiments.registry import find, names
 from dynascope.monitor.results import is_run, open_run
 from dynascope.monitor.show import print_run
@@ -113,8 +114,6 @@ def verify(
 
 
 def _print_claims(claims: Any) -> None:
-    from dynascope.report import summary  # noqa: PLC0415 (imports matplotlib)
-
     table = Table(box=None, pad_edge=False)
     for title in ("verdict", "claim", "source", "measured against expected"):
         table.add_column(title, overflow="fold")

@@ -150,7 +150,7 @@ class ParityTrainer:
             mean, square = (held[name] for held in self.moments)
             mean.lerp_(gradient, 1 - _BETAS[0])
             square.lerp_(gradient.square(), 1 - _BETAS[1])
-            first, second = (1 - beta**taken for beta in _BETAS)
+            first, second = (1 - torch.pow(torch.full_like(taken, beta), taken) for beta in _BETAS)
             parameter.sub_(rate / first * mean / ((square / second).sqrt_() + _TINY))
 
     @torch.no_grad()
