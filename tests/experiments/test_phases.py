@@ -64,10 +64,10 @@ def _diagram(bend, straight_gain=0.0):
     """A made-up record: curvature falls with noise and slope by `bend`, accuracy is best where curves are straight."""
     layers, random = np.arange(8), np.random.default_rng(0)
     slopes, values = np.array([0.0, 0.5, 1.0]), np.array([0.0, 0.1, 0.2, 0.3])
-    bends = 0.1 - bend * (2 * slopes[:, None] / 10 + values / 1.5)  # (slope, noise)
-    load = 1 - layers / 2 - bends[..., None, None, None] * layers**2 / 2 + 0.002 * random.normal(size=(3, 4, 5, 2, 8))
+    bends = 0.02 - bend * (slopes[:, None] / 25 + values / 7.5)  # (slope, noise)
+    load = 1 - layers / 2 - bends[..., None, None, None] * layers**2 / 2 + 0.0004 * random.normal(size=(3, 4, 5, 2, 8))
     accuracy = 0.97 - np.abs(bends)[..., None, None] + straight_gain * np.abs(bends)[..., None, None] * np.ones((5, 2))
-    accuracy = accuracy + 0.001 * random.normal(size=(3, 4, 5, 2))
+    accuracy = accuracy + 0.0002 * random.normal(size=(3, 4, 5, 2))
     dims = ("slope", "dropout", "seed", "probe", "layer")
     pinv = np.where((slopes < 1)[:, None, None, None, None], load, 0.1 * load)
     record = xr.Dataset(
@@ -136,7 +136,8 @@ def test_constants_keep_the_variance_of_features():
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
     network = ConstantMLP(200, 2, width=200, depth=6, slope=0.3).eval()
-    sizes = [float((each**2).mean()) for each in network.features(torch.randn(500, 200)).values()]
+    features = network.features(torch.randn(500, 200))
+    sizes = [float((each.detach() ** 2).mean()) for each in features.values()]
     np.testing.assert_allclose(sizes[1:-1], 1.0, rtol=0.35)
 
 

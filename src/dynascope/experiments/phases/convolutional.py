@@ -150,7 +150,7 @@ EXPERIMENT = Experiment(
     kind="figure",
     claims=tuple(CLAIMS.values()),
     scales={
-        "smoke": replace(LAPTOP, epochs=12, channels=6, seeds=4, times=2, dropout=(0.0, 0.1, 0.4)),
+        "smoke": replace(LAPTOP, epochs=12, channels=6, seeds=4, times=2, dropout=(0.0, 0.05, 0.4)),
         "laptop": LAPTOP,
         "paper": Config(),
     },

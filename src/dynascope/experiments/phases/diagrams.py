@@ -223,7 +223,7 @@ _QUICK = {  # digits, for each source of noise
     "dropout": _SMALL | {"values": (0.0, 0.1, 0.3)},
     "data_noise": _SMALL | {"values": (0.0, 0.2, 0.6)},
     "learning_rate": _SMALL | {"values": (5e-4, 3e-3, 2e-2)},
-    "batch_size": _SMALL | {"values": (144, 14, 6), "epochs": 5},
+    "batch_size": _SMALL | {"values": (144, 14, 6), "epochs": 5, "learning_rate": 0.0014},
 }
 # the data set itself, but fewer images and cells
 _PART: dict[str, Any] = {"samples": 64, "batch_size": 32, "epochs": 20, "slopes": (0.0, 0.4, 1.0), "seeds": 4}
