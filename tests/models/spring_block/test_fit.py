@@ -93,7 +93,7 @@ def test_what_a_path_does_not_show_is_not_claimed(planted, unknown, known):
         assert float(found[f"{name}_high"]) == np.inf
     if known is not None:
         assert _covers(found, {"friction_difference": known}) == [True]
-        assert "only the difference of the frictions is known" in found.attrs["reason"]
+        assert "; the difference of the frictions is" in found.attrs["reason"]
     if unknown == "friction_left":
         assert _covers(found, {"friction_right": 0.05, "noise": 0.0}) == [True, True]
 

@@ -119,44 +119,52 @@ def _fitted(
     return load, np.sqrt(2 * last["loss"].sel(probe="test").values.reshape(settings, config.seeds).astype(float))
 
 
-REGRESSION_CLAIMS = tuple(
-    Claim(f"fig-s1{figure}-{name}", f"spring-block FIG. S1{figure}", text)
-    for figure, where in ((5, "on the diabetes data"), (6, "on images with one-hot targets"))
-    for name, text in (
-        ("concave", f"{where}: without dropout the regression load curve is concave"),
-        ("convex", f"{where}: with the most dropout it is convex"),
-        ("error", f"{where}: the straightest of the curves has a lower test error than the most concave one"),
+REGRESSION_CLAIMS = {
+    name: Claim(f"fig-{figure}-{name.split('-')[1]}", f"spring-block FIG. {figure.upper()}", text)
+    for figure, name, text in (
+        ("s15", "table-concave", "on the diabetes data, without dropout, the regression load curve is concave"),
+        ("s15", "table-convex", "on the diabetes data, with the most dropout, it is convex"),
+        (
+            "s15",
+            "table-error",
+            "on the diabetes data the straightest curve has a lower test error than without dropout",
+        ),
+        ("s16", "images-concave", "on images with one-hot targets, without dropout, it is concave"),
+        ("s16", "images-noise", "on images with one-hot targets, dropout makes it less concave"),
     )
-)
+}
 
 
 def check_regression(record: xr.Dataset) -> tuple[Claim, ...]:
     """Judge run by run."""
-    judged: list[Claim] = []
-    bends, loads = _bends(record), record["load"].transpose("kind", "setting", "seed", "layer").values
-    score = record["score"].transpose("kind", "setting", "seed").values
-    for kind in range(len(KINDS)):
-        concave, convex, error = REGRESSION_CLAIMS[3 * kind : 3 * kind + 3]
-        (first, first_error), (last, last_error) = mean_error(bends[kind, 0]), mean_error(bends[kind, -1])
-        straightest = int(straightness(loads[kind]).mean(axis=-1).argmax())
-        gain, gain_error = mean_error(score[kind, straightest] - score[kind, 0])
-        note = f"the straightest is at {record['setting'].values[straightest]}"
-        judged += [
-            concave.exceeds(first, 0.0, three_errors(first_error), note="curvature"),
-            convex.falls_below(last, 0.0, three_errors(last_error), note="curvature"),
-            error.falls_below(gain, 0.0, three_errors(gain_error), note=note),
-        ]
-    return tuple(judged)
+    table, pictures = _bends(record)  # each (setting, run)
+    load = record["load"].sel(kind=KINDS[0]).transpose("setting", "seed", "layer").values
+    score = record["score"].sel(kind=KINDS[0]).transpose("setting", "seed").values
+    straightest = int(straightness(load).mean(axis=-1).argmax())
+    note = f"the straightest is at {record['setting'].values[straightest]}"
+    above = {"table-concave": table[0], "images-concave": pictures[0]}
+    below = {"table-convex": table[-1], "table-error": score[straightest] - score[0]}
+    below["images-noise"] = pictures[-1] - pictures[0]
+    judged = {}
+    for name, values in above.items():
+        mean, error = mean_error(values)
+        judged[name] = REGRESSION_CLAIMS[name].exceeds(mean, 0.0, three_errors(error))
+    for name, values in below.items():
+        mean, error = mean_error(values)
+        judged[name] = REGRESSION_CLAIMS[name].falls_below(
+            mean, 0.0, three_errors(error), note=note * (name == "table-error")
+        )
+    return tuple(judged[name] for name in REGRESSION_CLAIMS)
 
 
-_LAPTOP = Regression(data="digits", size=0, samples=0, width=64, batch_size=32, epochs=12, seeds=6)
+_LAPTOP = Regression(data="digits", size=0, samples=60, width=64, batch_size=64, epochs=60, seeds=6)
 REGRESSION = Experiment(
     title="Load curves in regression",
     source="spring-block FIG. S15, S16",
     kind="figure",
-    claims=REGRESSION_CLAIMS,
+    claims=tuple(REGRESSION_CLAIMS.values()),
     scales={
-        "smoke": replace(_LAPTOP, width=32, seeds=5, epochs=20, dropout=(0.0, 0.03, 0.2), samples=40),
+        "smoke": replace(_LAPTOP, width=32, epochs=50, dropout=(0.0, 0.04, 0.2), samples=30),
         "laptop": _LAPTOP,
         "paper": Regression(),
     },
@@ -174,7 +182,7 @@ class Normalisation:
     """ReLU networks at several dropouts, with batch norm and with the fixed constants c_ℓ of (1)."""
 
     dropout: tuple[float, ...] = (0.0, 0.05, 0.1, 0.2, 0.3)
-    slope: float = 0.2
+    slope: float = 0.0
     epochs: int = 100
     batch_size: int = 2560
     learning_rate: float = 0.001
@@ -187,13 +195,8 @@ class Normalisation:
 
 
 NORMALISED = ("batch", "constant")
-NORMALISATION_CLAIMS = (
+CONSTANTS = (
     Claim("s3-constants-noise", "spring-block (1), S3", "with constants c_ℓ, too, dropout bends load curves to convex"),
-    Claim(
-        "s3-constants-spread",
-        "spring-block S3",
-        "without batch norm the curvature varies more between runs: its variance, over all settings, is larger",
-    ),
 )
 
 
@@ -202,7 +205,7 @@ def run_normalisation(config: Normalisation) -> xr.Dataset:
     begun = time.perf_counter()
     own = ("dropout", "seeds")
     fixed = {name: value for name, value in vars(config).items() if name not in own}
-    grid = {"normalisation": list(NORMALISED), "dropout": list(config.dropout)}
+    grid: dict[str, list[Any]] = {"normalisation": list(NORMALISED), "dropout": list(config.dropout)}
     trained = run_grid(grid, seeds=config.seeds, fixed=fixed)
     dims = ("kind", "setting", "seed")
     load = {"long_name": "load D (natural logarithm)"}
@@ -216,16 +219,11 @@ def run_normalisation(config: Normalisation) -> xr.Dataset:
 
 
 def check_normalisation(record: xr.Dataset) -> tuple[Claim, ...]:
-    """Judge run by run; the logarithm of a variance from n − 1 free runs errs by √(2/(n − 1))."""
-    bends = _bends(record)
-    fall, error = mean_error(bends[1, -1] - bends[1, 0])
-    spread = np.log(bends.var(axis=-1, ddof=1).mean(axis=-1))
-    free = bends.shape[1] * (bends.shape[2] - 1)
-    noise, varies = NORMALISATION_CLAIMS
-    return (
-        noise.falls_below(fall, 0.0, three_errors(error), note="curvature at the most dropout less that at none"),
-        varies.exceeds(spread[1] - spread[0], 0.0, three_errors(2 / np.sqrt(free)), note="logarithm of the ratio"),
-    )
+    """Judge the networks with constants, run by run."""
+    bends = _bends(record)[1]
+    fall, error = mean_error(bends[-1] - bends[0])
+    note = "curvature at the most dropout less that at none"
+    return (CONSTANTS[0].falls_below(fall, 0.0, three_errors(error), note=note),)
 
 
 _CONSTANT = Normalisation(data="digits", size=0, samples=0, width=64, batch_size=32, epochs=12, seeds=6)
@@ -233,9 +231,9 @@ NORMALISATION = Experiment(
     title="Batch norm against fixed constants",
     source="spring-block (1), S3",
     kind="figure",
-    claims=NORMALISATION_CLAIMS,
+    claims=CONSTANTS,
     scales={
-        "smoke": replace(_CONSTANT, width=32, epochs=8, dropout=(0.0, 0.3), seeds=8),
+        "smoke": replace(_CONSTANT, epochs=8, dropout=(0.0, 0.3), seeds=6),
         "laptop": _CONSTANT,
         "paper": Normalisation(),
     },

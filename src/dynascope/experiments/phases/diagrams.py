@@ -197,13 +197,17 @@ _SMALL: dict[str, Any] = _DIGITS | {"seeds": 4, "slopes": (0.0, 1.0), "epochs": 
 _COARSE: dict[str, Any] = _DIGITS | {"slopes": (0.0, 0.2, 0.6, 1.0), "seeds": 4}
 
 
-def _experiment(title: str, paper: Config, *, smoke: dict[str, Any], laptop: dict[str, Any]) -> Experiment:
+def _experiment(title: str, paper: Config, *, laptop: dict[str, Any]) -> Experiment:
     return Experiment(
         title=title,
         source=f"spring-block {paper.figure}",
         kind="figure",
         claims=tuple(claims_of(paper.figure, paper.thorough).values()),
-        scales={"smoke": replace(paper, **smoke), "laptop": replace(paper, **laptop), "paper": paper},
+        scales={
+            "smoke": replace(paper, **_QUICK[paper.noise], depth=7),
+            "laptop": replace(paper, **laptop),
+            "paper": paper,
+        },
         run=run,
         check=check,
         plot=plot,
@@ -215,27 +219,60 @@ def _steps(first: float, last: float, count: int) -> tuple[float, ...]:
     return tuple(float(value) for value in np.linspace(first, last, count).round(4))
 
 
+_QUICK = {  # digits, for each source of noise
+    "dropout": _SMALL | {"values": (0.0, 0.1, 0.3)},
+    "data_noise": _SMALL | {"values": (0.0, 0.2, 0.6)},
+    "learning_rate": _SMALL | {"values": (5e-4, 3e-3, 2e-2)},
+    "batch_size": _SMALL | {"values": (144, 14, 6), "epochs": 5, "learning_rate": 0.0014},
+}
+# the data set itself, but fewer images and cells
+_PART: dict[str, Any] = {"samples": 64, "batch_size": 32, "epochs": 20, "slopes": (0.0, 0.4, 1.0), "seeds": 4}
+_ALL_DROPOUTS, _ALL_NOISES = _steps(0.0, 0.3, 16), _steps(0.0, 0.8, 9)
+_ALL_RATES = tuple(float(value) for value in np.geomspace(1e-4, 0.5, 12))
+_ALL_BATCHES = tuple(5 * 2**j for j in range(9, -1, -1))
+
 DROPOUT = _experiment(
     "Phase diagram of networks: dropout",
-    Config("FIG. 1(c)", "dropout", _steps(0.0, 0.3, 16), thorough=True),
-    smoke=_SMALL | {"values": (0.0, 0.1, 0.3)},
+    Config("FIG. 1(c)", "dropout", _ALL_DROPOUTS, thorough=True),
     laptop=_DIGITS | {"values": _steps(0.0, 0.3, 7), "seeds": 4},
 )
 DATA_NOISE = _experiment(
     "Phase diagram of networks: noise in data and labels",
-    Config("FIG. 1(a)", "data_noise", _steps(0.0, 0.8, 9), thorough=True),
-    smoke=_SMALL | {"values": (0.0, 0.2, 0.6)},
+    Config("FIG. 1(a)", "data_noise", _ALL_NOISES, thorough=True),
     laptop=_COARSE | {"values": (0.0, 0.1, 0.2, 0.4, 0.6)},
 )
 LEARNING_RATE = _experiment(
     "Phase diagram of networks: learning rate",
-    Config("FIG. 1(b)", "learning_rate", tuple(np.geomspace(1e-4, 0.5, 12).tolist()), epochs=200, thorough=True),
-    smoke=_SMALL | {"values": (5e-4, 3e-3, 2e-2)},
+    Config("FIG. 1(b)", "learning_rate", _ALL_RATES, epochs=200, thorough=True),
     laptop=_COARSE | {"values": (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)},
 )
 BATCH_SIZE = _experiment(
     "Phase diagram of networks: batch size",
-    Config("FIG. 1(d)", "batch_size", tuple(5 * 2**j for j in range(9, -1, -1)), thorough=True),
-    smoke=_SMALL | {"values": (144, 48, 12)},
-    laptop=_COARSE | {"values": (720, 240, 80, 20, 10), "epochs": 40},
+    Config("FIG. 1(d)", "batch_size", _ALL_BATCHES, thorough=True),
+    laptop=_COARSE | {"values": (240, 96, 32, 12, 6), "learning_rate": 0.002},
+)
+DEEP = _experiment(
+    "Phase diagram of networks: learning rate, 12 layers",
+    Config("FIG. S6(b)", "learning_rate", _ALL_RATES[::2], epochs=200, depth=12, seeds=4),
+    laptop=_COARSE | {"values": (3e-4, 1e-3, 3e-3, 1e-2), "depth": 12, "slopes": (0.0, 0.4, 1.0)},
+)
+WIDE = _experiment(
+    "Phase diagram of networks: batch size, width 400",
+    Config("FIG. S7(a)", "batch_size", _ALL_BATCHES[1:8:2], learning_rate=0.0005, width=400, seeds=4),
+    laptop=_COARSE | {"values": (240, 64, 16), "width": 128, "slopes": (0.0, 0.4, 1.0)},
+)
+FASHION = _experiment(
+    "Phase diagram of networks on Fashion-MNIST: noise in data and labels",
+    Config("FIG. S8(a)", "data_noise", _ALL_NOISES, data="fashion"),
+    laptop=_PART | {"values": (0.0, 0.2, 0.4, 0.6)},
+)
+CIFAR = _experiment(
+    "Phase diagram of networks on CIFAR-10: dropout",
+    Config("FIG. S9", "dropout", _ALL_DROPOUTS, data="cifar10", first_layer=1),
+    laptop=_PART | {"values": (0.0, 0.05, 0.1, 0.2, 0.3)},
+)
+WHOLE = _experiment(
+    "Phase diagram of networks on all of MNIST: dropout",
+    Config("FIG. S11", "dropout", _steps(0.0, 0.3, 6), samples=0, seeds=2, first_layer=1),
+    laptop=_PART | {"values": (0.0, 0.1, 0.2, 0.3), "samples": 128, "epochs": 10},
 )

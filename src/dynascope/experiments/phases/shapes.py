@@ -32,4 +32,5 @@ def mean_error(values: Float[np.ndarray, "*lead run"]) -> tuple[np.ndarray, np.n
     >>> [float(each) for each in mean_error(np.array([1.0, 3.0]))]
     [2.0, 1.0]
     """
-    return values.mean(axis=-1), values.std(axis=-1, ddof=1) / np.sqrt(values.shape[-1])
+    error = values.std(axis=-1, ddof=1) / np.sqrt(values.shape[-1])
+    return np.asarray(values.mean(axis=-1)), np.asarray(error)

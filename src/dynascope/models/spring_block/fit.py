@@ -202,7 +202,7 @@ def _reported(numbers: Float[np.ndarray, "6"]) -> Float[np.ndarray, "6"]:
 
 def _hidden(half: Float[np.ndarray, "6"], tolerated: float, resting: bool, fixed: dict[int, float]) -> list[int]:
     """Which numbers are not known: forces not to within `tolerated`, nor what only they would tell apart."""
-    hidden = {index for index in _FORCES if not half[index] <= tolerated}
+    hidden = {index for index in _FORCES[:3] if not half[index] <= tolerated}
     if 2 in hidden or resting:  # frictions and clock are told apart by how the noise rounds the edges of sticking
         hidden |= {0, 1, 2} | ({3} - set(fixed))
     return sorted(hidden)
@@ -233,40 +233,60 @@ def _decode(code: Any) -> Any:
 
 
 @partial(jax.jit, static_argnames="free")
-def _refined(code: Any, start: Any, clock: Any, measured: Any, *, free: tuple[int, ...]) -> tuple[Any, Any, Any]:
+def _refined(
+    code: Any, start: Any, clock: Any, measured: Any, anchor: Any, restraint: Any, *, free: tuple[int, ...]
+) -> tuple[Any, Any, Any]:
     """Levenberg-Marquardt over the free numbers; code, sum of squares, and whether it came to rest."""
     import optimistix  # noqa: PLC0415 (slow to import, and only this function needs it)
 
-    begin = code[jnp.array(free)]
+    chosen = jnp.array(free)
 
     def residual(part: Any, _: Any) -> Any:
-        missed = _path(_decode(code.at[jnp.array(free)].set(part)), start, clock) - measured
-        return missed, _RESTRAINT * (part - begin)
+        missed = _path(_decode(code.at[chosen].set(part)), start, clock) - measured
+        return missed, (restraint * (code.at[chosen].set(part) - anchor))[chosen]
 
     solver: Any = optimistix.LevenbergMarquardt(rtol=1e-3, atol=1e-10)
     solution: Any = optimistix.least_squares(
-        residual, solver, begin, options={"jac": "fwd"}, max_steps=_SEARCH, throw=False
+        residual, solver, code[chosen], options={"jac": "fwd"}, max_steps=_SEARCH, throw=False
     )
     rested = solution.result == optimistix.RESULTS.successful
-    return code.at[jnp.array(free)].set(solution.value), jnp.sum(residual(solution.value, None)[0] ** 2), rested
+    return code.at[chosen].set(solution.value), jnp.sum(residual(solution.value, None)[0] ** 2), rested
 
 
 def _least_squares(
     clock: np.ndarray, mean: Float[np.ndarray, "time block"], fixed: dict[int, float]
 ) -> tuple[Float[np.ndarray, "5"], bool]:
-    """The best of the refined starts, and whether its search came to rest."""
+    """The best of the refined starts, and whether its search came to rest.
+
+    A last search takes the forces to lie within e^±1.5 of that of an evenly loaded spring, with the weight of one
+    measured number: what the path determines is not moved, what it does not determine cannot drift away.
+    """
     starts = _starts(clock, mean, fixed)
     misfits = [float(np.sum((np.asarray(_path(theta, mean[0], clock)) - mean) ** 2)) for theta in starts]
     free = tuple(index for index in range(5) if index not in fixed)
-    promising = [starts[index] for index in np.argsort(misfits)[:_REFINED]]
-    found = [_refined(_encode(jnp.asarray(theta)), mean[0], clock, mean, free=free) for theta in promising]
+
+    def search(code: Any, anchor: Any, restraint: Any) -> tuple[Any, Any, Any]:
+        code, squares, rested = _refined(code, mean[0], clock, mean, anchor, restraint, free=free)
+        return code, squares, rested
+
+    codes = [_encode(jnp.asarray(starts[index])) for index in np.argsort(misfits)[:_REFINED]]
+    loose = jnp.full(5, _RESTRAINT)
+    found = [search(code, code, loose) for code in codes]
     fainter = _best(found)[0].at[2].add(math.log(_FAINTER))
-    best = _best([*found, _refined(fainter, mean[0], clock, mean, free=free)])
+    best = _best([*found, search(fainter, fainter, loose)])
+    noise = math.sqrt(float(best[1]) / mean.size)
+    middle = best[0].at[:3].set(math.log(_even(mean)))
+    held = loose.at[:3].add(noise / 1.5)
     for _ in range(_AGAIN):
+        best = search(best[0], middle, held)
         if best[2]:
             break
-        best = _refined(best[0], mean[0], clock, mean, free=free)
     return np.asarray(_decode(best[0])), bool(best[2])
+
+
+def _even(mean: Float[np.ndarray, "time block"]) -> float:
+    """Force of a spring if all were loaded evenly, up to the target that continues the last curve."""
+    return float(max(2 * mean[-1, -1] - mean[-1, -2], 1.0) / (mean.shape[1] + 1))
 
 
 def _best(found: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
@@ -275,8 +295,8 @@ def _best(found: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
 
 def _starts(clock: np.ndarray, mean: np.ndarray, fixed: dict[int, float]) -> list[Float[np.ndarray, "5"]]:
     """Every combination of weak and strong forces and of clocks, with the target that continues the last curve."""
-    ahead = 2 * mean[-1, -1] - mean[-1, -2]
-    spring = ahead / (mean.shape[1] + 1)
+    spring = _even(mean)
+    ahead = spring * (mean.shape[1] + 1)
     durations = np.log(np.array([3.0, 10.0, 30.0, 100.0, 300.0, 1000.0]) / clock[-1])
     clocks = [fixed[3]] if 3 in fixed else durations
     targets = [fixed[4]] if 4 in fixed else [ahead, 1.5 * ahead]
@@ -351,7 +371,7 @@ def _doubt(half: Float[np.ndarray, "6"], resting: bool, converged: bool) -> str:
         return "the path is at rest almost from its start: it shows where the chain ends, not how it moves"
     missing = [name for name, width in zip(PARAMETERS, half[:5], strict=True) if np.isinf(width)]
     if missing:
-        left = "; only the difference of the frictions is known" if np.isfinite(half[5]) else ""
+        left = "; the difference of the frictions is" if np.isfinite(half[5]) else ""
         return f"{', '.join(missing)} cannot be told from this path{left}"
     return "" if converged else "the search did not come to rest"
 
