@@ -14,6 +14,7 @@ def plot_network_phases(record: xr.Dataset, axes: Axes, *, noise: str, y: str = 
     Solid: training data, dashed: test data, means over seeds. The strongest noise is on the left and the strongest
     nonlinearity on top, as in FIG. 1 of the source; `noise` lists the weakest first. Each cell has its own height.
 
+    >>> from dynascope.plots import new_figure
     >>> dims = ("slope", "dropout", "seed", "probe", "layer")
     >>> load = np.random.default_rng(0).random((2, 2, 1, 2, 4))
     >>> coords = {"slope": [0.0, 1.0], "dropout": [0.0, 0.1], "probe": ["train", "test"]}
@@ -46,7 +47,8 @@ def plot_network_phases(record: xr.Dataset, axes: Axes, *, noise: str, y: str = 
 def plot_fit(found: xr.Dataset, axes: Axes) -> Axes:
     """Draw measured loads over time (points), layer by layer, and those of the fitted chain (lines).
 
-    >>> from dynascope import SpringBlock, fit_chain
+    >>> from dynascope import fit_chain
+    >>> from dynascope.plots import new_figure
     >>> plot_fit(fit_chain(np.tile(1.0 - np.arange(4) / 4, (6, 1))), new_figure()[1][0, 0]).get_ylabel()
     'load'
     """

@@ -121,7 +121,7 @@ def plot(record: xr.Dataset) -> Any:
     """Draw load curves at the end, and the paths of the mean load with the fitted chain, for each setting."""
     from dynascope.plots import new_figure, plot_fit  # noqa: PLC0415 (computing never imports plotting)
 
-    figure, axes = new_figure(columns=4, width=18.0, height=4.5)
+    figure, axes = new_figure(columns=4, width=4.8, height=4.2)
     for panel, shade in zip(PANELS, ("#C1272D", "#0000A7", "#008176"), strict=True):
         curves = record["load"].sel(panel=panel).isel(time=-1)
         axes[0, 0].errorbar(

@@ -121,7 +121,7 @@ def plot(record: xr.Dataset) -> Any:
     """Draw test accuracy over training loss, and the load curves after each stage."""
     from dynascope.plots import PALETTE, new_figure  # noqa: PLC0415 (computing never imports plotting)
 
-    figure, axes = new_figure(columns=2, width=11.0, height=4.5)
+    figure, axes = new_figure(columns=2, width=5.5, height=4.5)
     mean = record.mean("seed")
     for index, schedule in enumerate(record["schedule"].values):
         chosen = mean.sel(schedule=schedule).isel(time=slice(1, None))

@@ -36,7 +36,7 @@ def plot(record: xr.Dataset) -> Any:
     from dynascope.plots import PALETTE, new_figure  # noqa: PLC0415 (computing never imports plotting)
 
     kinds = [str(kind) for kind in record["kind"].values]
-    figure, axes = new_figure(columns=len(kinds), width=5.5 * len(kinds), height=4.5)
+    figure, axes = new_figure(columns=len(kinds), width=5.5, height=4.5)
     for column, kind in enumerate(kinds):
         ax = axes[0, column]
         for index, setting in enumerate(record["setting"].values):

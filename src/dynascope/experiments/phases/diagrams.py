@@ -172,7 +172,7 @@ def plot(record: xr.Dataset) -> Any:
     from dynascope.plots import new_figure, plot_network_phases  # noqa: PLC0415 (computing never imports plotting)
 
     settings = attribute(record, "parameters")
-    figure, axes = new_figure(columns=2, width=15.0, height=6.0)
+    figure, axes = new_figure(columns=2, width=7.5, height=5.5)
     plot_network_phases(record, axes[0, 0], noise=settings["noise"], first_layer=settings["first_layer"])
     axes[0, 0].set_title(f"Load curves of networks on {settings['data']} ({settings['figure']})")
     loads = record["load"].sel(probe="train").transpose("slope", settings["noise"], "seed", "layer").values
