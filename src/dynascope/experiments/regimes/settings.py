@@ -176,7 +176,7 @@ ARCHITECTURE = Experiment(
     kind="figure",
     claims=(NORM, RESIDUAL, EARLY, TABLE, CIFAR),
     scales={
-        "smoke": smaller(SMOKE, width=4),
+        "smoke": smaller(SMOKE, width=4, steps=250),
         "laptop": smaller(LAPTOP, width=4, steps=400, batch=64),
         "paper": PAPER,
     },
