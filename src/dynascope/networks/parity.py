@@ -55,7 +55,7 @@ class ParityTrainer:
 
     >>> trainer = ParityTrainer(ParitySettings(SparseParity(2, 8), trials=3, widths=(4, 5), batch=10))
     >>> trainer.advance(2)
-    >>> trainer.strengths(16).shape
+    >>> tuple(trainer.strengths(16).shape)
     (3, 2, 2)
     """
 
