@@ -112,6 +112,15 @@ def device(given: Any) -> str:
     return str(found)
 
 
+def device_name(device: str) -> str:
+    """What a record says of a device: the name of a GPU, or cpu.
+
+    >>> device_name("cpu")
+    'cpu'
+    """
+    return torch.cuda.get_device_name(device) if device.startswith("cuda") else "cpu"
+
+
 def inputs(name: str, x: Any, network: Network) -> np.ndarray:
     """Inputs (sample, *shape of the network), finite, or tokens that it knows.
 

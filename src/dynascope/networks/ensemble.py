@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 import xarray as xr
 
 from dynascope.checks import count, flag, one_of
@@ -200,6 +199,7 @@ class Ensemble:
     def trained(self, index: Any) -> Network:
         """Return the network of one copy (by its place in the list) after `fit`, in evaluation mode.
 
+        >>> import torch
         >>> from dynascope.data import geomnist
         >>> from dynascope.networks import LeNet
         >>> ensemble = Ensemble(LeNet(), copies=2)
@@ -297,7 +297,7 @@ class Ensemble:
             seed=given.seed,
             precision=given.precision,
             wall_time=wall_time,
-            device=torch.cuda.get_device_name(given.device) if given.device.startswith("cuda") else "cpu",
+            device=arguments.device_name(given.device),
         )
 
 

@@ -207,15 +207,6 @@ def _uniform(key: Tensor) -> Tensor:
     return ((key >> 11) & ((1 << 53) - 1)) * 2.0**-53
 
 
-def device_name(device: str) -> str:
-    """What a record says of the device.
-
-    >>> device_name("cpu")
-    'cpu'
-    """
-    return torch.cuda.get_device_name(device) if device.startswith("cuda") else device
-
-
 def train_parity(
     settings: ParitySettings, record_at: Sequence[int], *, samples: int = 4096, progress: bool | None = None
 ) -> dict[str, np.ndarray]:

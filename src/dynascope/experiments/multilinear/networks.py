@@ -80,7 +80,7 @@ SCALES = {
                    batch=4000, learning_rate=0.05, width=1000),
         data=_part(400 * 2.0 ** np.arange(8), 50 * 2.0 ** np.arange(8), steps=40_000, alone_steps=10_000, trials=5,
                    batch=2000, learning_rate=0.05, width=1000),
-        parameters=_part(np.arange(1, 21), np.arange(1, 11), steps=100_000, alone_steps=40_000, trials=10, batch=4000,
+        parameters=_part(np.arange(1, 21), np.arange(1, 11), steps=150_000, alone_steps=60_000, trials=10, batch=4000,
                          learning_rate=0.001),
         skills=5, bits=32, samples=4096, as_printed=True,
     ),
@@ -144,7 +144,8 @@ def run(config: Config) -> xr.Dataset:
 
 def _measure(config: Config, kind: str) -> xr.Dataset:
     """Strengths R/S of all skills, `…_strength` (trial, skill, x), and of one alone, `…_alone` (trial, x)."""
-    from dynascope.networks.parity import ParitySettings, device_name, train_parity  # noqa: PLC0415 (imports torch)
+    from dynascope.networks.arguments import device_name  # noqa: PLC0415 (imports torch)
+    from dynascope.networks.parity import ParitySettings, train_parity  # noqa: PLC0415
 
     part: Part = getattr(config, kind)
     narrow, found = kind == "parameters", []

@@ -13,7 +13,7 @@ from dynascope.experiments.phases.training import data_set
 from dynascope.experiments.registry import Experiment
 from dynascope.models.spring_block.fit import fit_chain
 from dynascope.networks import MLP, Ensemble
-from dynascope.networks.arguments import device
+from dynascope.networks.arguments import device, device_name
 from dynascope.records import attribute, with_provenance
 
 PANELS = ("b", "c", "d")
@@ -45,7 +45,7 @@ def run(config: Config) -> xr.Dataset:
     wall_time = time.perf_counter() - begun
     return with_provenance(
         record, "ChainAndNetwork", vars(config), options={}, seed=0, precision="float32", wall_time=wall_time,
-        device=device(None),
+        device=device_name(device(None)),
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from dynascope.experiments.phases.shapes import curvature, mean_error, straightn
 from dynascope.experiments.phases.training import data_set, run_grid
 from dynascope.experiments.registry import Experiment
 from dynascope.networks import MLP, Ensemble
-from dynascope.networks.arguments import device
+from dynascope.networks.arguments import device, device_name
 from dynascope.records import with_provenance
 
 
@@ -27,7 +27,7 @@ def recorded(values: dict[str, Any], coords: dict[str, Any], config: Any, begun:
     wall_time = time.perf_counter() - begun
     return with_provenance(
         found, "NetworkCurves", vars(config), options={}, seed=0, precision="float32", wall_time=wall_time,
-        device=device(None),
+        device=device_name(device(None)),
     )  # fmt: skip
 
 

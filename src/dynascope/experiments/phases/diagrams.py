@@ -11,7 +11,7 @@ from dynascope.experiments.claims import Claim, three_errors
 from dynascope.experiments.phases.shapes import curvature, mean_error, straightness
 from dynascope.experiments.phases.training import phase_training, run_grid
 from dynascope.experiments.registry import Experiment
-from dynascope.networks.arguments import device
+from dynascope.networks.arguments import device, device_name
 from dynascope.records import attribute, with_provenance
 
 NAMES = {
@@ -65,7 +65,7 @@ def run(config: Config) -> xr.Dataset:
     wall_time = time.perf_counter() - begun
     return with_provenance(
         record, "PhaseDiagram", parameters, options={}, seed=0, precision="float32", wall_time=wall_time,
-        device=device(None),
+        device=device_name(device(None)),
     )  # fmt: skip
 
 
