@@ -179,6 +179,7 @@ class Trainer:
 
         return vmap(one)(held, {**self.buffers, **keys}, x)  # type: ignore[no-any-return]
 
+    @torch.no_grad()
     def _look(self, x: Tensor, at: Sequence[str], copies: slice) -> Any:
         """Outputs of some copies on the same inputs (sample, …), or with `at` features by name, in evaluation mode."""
 
@@ -323,14 +324,12 @@ class Trainer:
             for name, tensor in saved.items():
                 self.mutable[name].copy_(tensor)
 
-    @torch.no_grad()
     def outputs(self, x: np.ndarray | Tensor) -> Tensor:
         """Outputs of all copies on the same inputs, in evaluation mode: (copy, sample, class), on the device."""
         moved = x if isinstance(x, Tensor) else self.inputs(x)
         pieces = max(1, (1 << (16 if self.device.type == "cuda" else 12)) // self.size)  # bounds the memory
         return torch.cat([self._look(piece, (), slice(None)) for piece in torch.split(moved, pieces)], dim=1)
 
-    @torch.no_grad()
     def features(self, x: Tensor, at: Sequence[str]) -> Iterator[tuple[slice, dict[str, Tensor]]]:
         """Values after the stages `at`, and logits, (copy, sample, …), as many copies at a time as memory allows."""
         sizes = self._look(x[:1], at, slice(1))
