@@ -29,6 +29,7 @@ _DIMS = ("trial", "time", "layer")
 _REFINED = 2  # starts that are refined after all have been tried
 _SEARCH = 60  # steps of a search
 _AGAIN = 3  # times that the best search may go on
+_RESTED = 0.01  # a search that moves no logarithm by more than this has come to rest, whatever the solver's steps do
 _RESTRAINT = 1e-4  # keeps a search from drifting along what the path does not depend on
 _FAINTER = 0.05  # of the noise found: searched again, since a search in sharp edges stops at noise that rounds them
 _LONGEST = 1e4  # model time after which a path is nothing but its end
@@ -277,11 +278,13 @@ def _least_squares(
     noise = math.sqrt(float(best[1]) / mean.size)
     middle = best[0].at[:3].set(math.log(_even(mean)))
     held = loose.at[:3].add(noise / 1.5)
+    code, rested = best[0], False
     for _ in range(_AGAIN):
-        best = search(best[0], middle, held)
-        if best[2]:
+        before, (code, _, rested) = code, search(code, middle, held)
+        rested = bool(rested) or float(jnp.abs(code - before).max()) < _RESTED
+        if rested:
             break
-    return np.asarray(_decode(best[0])), bool(best[2])
+    return np.asarray(_decode(code)), rested
 
 
 def _even(mean: Float[np.ndarray, "time block"]) -> float:
