@@ -40,6 +40,8 @@ UNSETTLED = {
             )
         ),
     )
+} | {
+    "fig-4-chain-friction", "fig-s16-convex", "fig-s16-error", "s3-constants-concave", "s3-constants-spread",
 }  # fmt: skip
 
 

@@ -99,6 +99,11 @@ CLAIMS = {
         "spring-block FIG. 4",
         "a chain follows each path: root mean square distance below a tenth of the final separation",
     ),
+    "friction": Claim(
+        "fig-4-chain-friction",
+        "spring-block FIG. 4, (7)",
+        "the chain fitted to the concave path (b) has a larger μ→ − μ← than the one fitted to the convex path (d)",
+    ),
 }
 
 
@@ -109,11 +114,14 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
     straight = straightness(last)
     gain, gain_error = mean_error(straight[[1, 1]] - straight[[0, 2]])
     extent = (last[..., 0] - last[..., -1]).mean(axis=-1)
+    friction = record["friction_difference"].values
+    error = (record["friction_difference_high"] - record["friction_difference_low"]).values / 4  # two errors each way
     return (
         CLAIMS["concave"].exceeds(bend[0], 0.0, three_errors(bend_error[0]), note="curvature at the end"),
         CLAIMS["straight"].exceeds(gain, 0.0, three_errors(gain_error), note="R² beyond that of (b), of (d)"),
         CLAIMS["convex"].falls_below(bend[2], 0.0, three_errors(bend_error[2]), note="curvature at the end"),
         CLAIMS["follows"].falls_below(record["residual"].values / extent, 0.1, 0.0),
+        CLAIMS["friction"].exceeds(friction[0] - friction[2], 0.0, three_errors(np.hypot(error[0], error[2]))),
     )
 
 
