@@ -223,7 +223,7 @@ def _runs(results: dict[str, Result], pictures: dict[str, str]) -> str:
             run.hardware,
             duration(run.seconds),
             "" if run.seed is None else str(run.seed),
-            run.commit[:10],
+            run.commit[:10] + (" with changes" if run.commit.endswith("-dirty") else ""),
         )
         rows.append((picture, f"{run.title}<br>`{name}`<br>{run.source}", *told))
     return _markdown(("picture", "experiment", "scale", "hardware", "time", "seed", "commit"), rows)
