@@ -1,5 +1,6 @@
 """From a grid to tasks with addresses, and from tasks to packs. Depends on nothing but what is asked for."""
 
+import dataclasses
 import hashlib
 import itertools
 import json
@@ -94,9 +95,11 @@ def as_text(value: Any, *, in_order: bool = False) -> str:
 
 
 def _described(value: Any) -> Any:
-    """Arrays as lists. Other things have no text that stays the same from one process to the next."""
+    """Arrays as lists, settings as dicts. Other things have no text that stays the same from one process to the next."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
     raise ValueError(f"a configuration must hold numbers, text, lists and dicts of them, got {type(value).__name__}")
 
 
