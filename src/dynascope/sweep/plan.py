@@ -95,7 +95,7 @@ def as_text(value: Any, *, in_order: bool = False) -> str:
 
 
 def _described(value: Any) -> Any:
-    """Arrays as lists, settings as dicts. Other things have no text that stays the same from one process to the next."""
+    """Arrays as lists, settings as dicts. Others have no text that stays the same from one process to the next."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
