@@ -8,8 +8,9 @@ PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --d
 demo: .venv/torch.stamp
 	$(BIN)/dynascope imitate --out results/demo
 
+# One thread for each of two processes: with more they wait for each other, and small networks train ten times slower.
 test: .venv/all.stamp
-	MPLBACKEND=Agg $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+	MPLBACKEND=Agg OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 lint: .venv/all.stamp
 	$(BIN)/ruff check .
