@@ -1,6 +1,6 @@
 """Figure 6.4: a transformer that groks division modulo a prime goes from extended to minimal features."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -105,7 +105,8 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
         EXTENDED.exceeds(float(before["kappa"].mean()), 0.1, error(before["kappa"])),
     )
     if int(record.attrs["modulus"]) < _JUDGED_FROM:
-        return *judged, FEWER, NEARER, MINIMAL
+        reason = f"needs a modulus of {_JUDGED_FROM} or more, scale paper"
+        return *judged, *(replace(claim, note=reason) for claim in (FEWER, NEARER, MINIMAL))
     return (
         *judged,
         FEWER.exceeds(float(fewer.mean()), 0.0, error(fewer), note=f"fall of D_eff(ρ) {note}"),
