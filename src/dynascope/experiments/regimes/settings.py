@@ -107,14 +107,17 @@ EARLY = Claim(
     "fig-7.4-early",
     "layerwise figure 7.4(a)",
     "features of ResNet18 concentrate early: κ falls most in the first tenth",
+    note="needs larger images than digits",
 )
 TABLE = Claim(
-    "table-2.2-resnet", "layerwise Table 2.2", "ResNet18 on MNIST ends in the minimum feature regime, κ < 0.1"
+    "table-2.2-resnet",
+    "layerwise Table 2.2",
+    "ResNet18 on MNIST ends in the minimum feature regime, κ < 0.1",
+    note="needs MNIST",
 )
 CIFAR = Claim(
     "table-2.2-cifar", "layerwise Table 2.2, figures 7.1–7.5", "the same on CIFAR-10 and CIFAR-100",
-    note=_ORIGINAL.format("50,000 images of CIFAR"),
-)  # fmt: skip
+    note=_ORIGINAL.format("50,000 images of CIFAR"))  # fmt: skip
 
 
 def run_architectures(config: Recipe) -> xr.Dataset:
