@@ -87,7 +87,10 @@ class Trainer:
         numbers = torch.as_tensor(given.copies).to(self.device)
         own = chance.keys(torch.full_like(numbers, given.seed), numbers)
         self.order_keys, self.noise_keys = chance.keys(own, chance.ORDER), chance.keys(own, chance.NOISE)
-        self.key_names = [f"{n}.key" for n, layer in self.network.named_modules() if isinstance(layer, Dropout)]
+        layers = {n: layer for n, layer in self.network.named_modules() if isinstance(layer, Dropout)}
+        self.drops = any(bool(self.buffers[f"{name}.dropout"].any()) for name in layers)
+        self.dropouts = list(layers.values())
+        self.key_names = [f"{name}.key" for name in layers if self.drops]
         self.noisy = bool(self.key_names) or self.spoiled is not None or self.noisy_inputs
         self.plain = given.optimizer == "sgd" and not any(given.momentum)
         self.at_once = self._layers_at_once() if self.plain else {}
@@ -215,9 +218,6 @@ class Trainer:
 
     def _update(self, gradients: dict[str, Tensor], seen: Mapping[str, Tensor]) -> None:
         """SGD with momentum, Adam, or AdamW; weight decay adds to the gradient, under AdamW it shrinks the weights."""
-        if self.settings.optimizer != "sgd":
-            count = self.mutable["step"].to(self.dtype) + 1
-            first, second = (1 - torch.pow(torch.full_like(count, beta), count) for beta in _BETAS)
         decays = np.any(self.settings.weight_decay)
         for name, parameter in self.trained.items():
             if decays and (self.plain or self.settings.optimizer == "adamw"):
@@ -227,22 +227,34 @@ class Trainer:
                 parameter.baddbmm_(gradients[bias].mT, seen[stage], alpha=-1)
                 gradients[bias] = gradients[bias].sum(1)
                 continue
-            gradient = gradients[name]
             if self.plain:
-                parameter.sub_(gradient)
+                parameter.sub_(gradients[name])
                 continue
             if decays and self.settings.optimizer != "adamw":
-                gradient = torch.addcmul(gradient, parameter, _over(self.decay, parameter))
-            mean = self.mutable[f"first_moment/{name}"]
+                gradients[name] = torch.addcmul(gradients[name], parameter, _over(self.decay, parameter))
             if self.settings.optimizer == "sgd":
-                mean.mul_(_over(self.momentum, mean)).add_(gradient)
+                mean = self.mutable[f"first_moment/{name}"]
+                mean.mul_(_over(self.momentum, mean)).add_(gradients[name])
                 parameter.addcmul_(mean, _over(self.rate, parameter), value=-1)
-            else:
-                square = self.mutable[f"second_moment/{name}"]
-                mean.lerp_(gradient, 1 - _BETAS[0])
-                square.mul_(_BETAS[1]).addcmul_(gradient, gradient, value=1 - _BETAS[1])
-                scale = (square / second).sqrt_().add_(_TINY)
-                parameter.addcdiv_(mean * _over(self.rate / first, mean), scale, value=-1)
+        if self.settings.optimizer != "sgd":
+            self._adam([gradients[name] for name in self.trained])
+
+    def _adam(self, gradients: list[Tensor]) -> None:
+        """One step of Adam; PyTorch's operations on lists are one kernel for all parameters on a GPU."""
+        means, squares = (
+            [self.mutable[f"{kind}_moment/{name}"] for name in self.trained] for kind in ("first", "second")
+        )
+        count = self.mutable["step"].to(self.dtype) + 1
+        first, second = (1 - torch.pow(torch.full_like(count, beta), count) for beta in _BETAS)
+        torch._foreach_lerp_(means, gradients, 1 - _BETAS[0])
+        torch._foreach_mul_(squares, _BETAS[1])
+        torch._foreach_addcmul_(squares, gradients, gradients, 1 - _BETAS[1])
+        scales = torch._foreach_div(squares, second[0])
+        torch._foreach_sqrt_(scales)
+        torch._foreach_add_(scales, _TINY)
+        steps = torch._foreach_div(means, scales)
+        for parameter, step in zip(self.trained.values(), steps, strict=True):
+            parameter.addcmul_(step, _over(self.rate / first, parameter), value=-1)
 
     # --- many steps -----------------------------------------------------------------------------------------------
 
@@ -271,12 +283,14 @@ class Trainer:
 
     def advance(self, steps: int) -> None:
         """Take some steps; on a GPU by replaying a captured graph."""
-        self.network.train()
         while steps:
             ahead = [at - self.steps_done for at in self.settings.later if at > self.steps_done]
             count = min(steps, len(self.order), *ahead)
             if self.changes < len(self.settings.later) - len(ahead):
                 self._change(len(self.settings.later) - len(ahead))
+            self.network.train()
+            for layer in self.dropouts:
+                layer.train(self.drops)  # without any dropout nothing is drawn
             self.order[:count] = self.batches(self.steps_done, count)
             if self.device.type == "cuda" and self._graph is None:
                 self._capture()
