@@ -1,13 +1,14 @@
 """Phase diagrams of networks: training is what it says, can be swept, and its claims can fail."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
 import xarray as xr
 
 from dynascope.experiments import registry
-from dynascope.experiments.phases import chain, convolutional, curves, diagrams, training
+from dynascope.experiments.phases import chain, curves, diagrams, much_data, training
 from dynascope.experiments.phases.shapes import curvature, straightness
 from dynascope.measure import data_separation
 from dynascope.sweep import sweep
@@ -74,7 +75,7 @@ def _diagram(bend, straight_gain=0.0):
         {"load": (dims, load), "load_pinv": (dims, pinv), "accuracy": (dims[:-1], accuracy)},
         coords={"slope": slopes, "dropout": values, "probe": ["train", "test"]},
     )
-    settings = {"figure": "FIG. 1(c)", "noise": "dropout", "thorough": True, "first_layer": 0}
+    settings = {"figure": "FIG. 1(c)", "noise": "dropout", "thorough": True, "first_layer": 0, "best": "straight"}
     return diagrams.with_provenance(
         record, "PhaseDiagram", settings, options={}, seed=0, precision="float64", wall_time=0.0, device="cpu"
     )
@@ -104,6 +105,27 @@ def test_a_spoilt_measure_is_caught(claim):
     assert f"fig-1c-{claim}" in _failed(diagrams.check(record))
 
 
+def test_accuracy_elsewhere_is_caught():
+    """Where the best network has a convex curve, or the straightest curve the worst accuracy."""
+    record = _diagram(4.0)
+    settings = json.loads(record.attrs["parameters"]) | {"best": "concave"}
+    record["accuracy"][:] = 0.5
+    record["accuracy"][-1, -1] = 0.9
+    record.attrs["parameters"] = json.dumps(settings)
+    assert "fig-1c-accuracy" in _failed(diagrams.check(record))
+    record["accuracy"][-1, -1], record["accuracy"][0, 0] = 0.5, 0.9
+    record["load"] = record["load"] - 0.1 * np.arange(8) ** 2
+    assert "fig-1c-accuracy" not in _failed(diagrams.check(record))
+
+    layers, bends = np.arange(8), np.array([0.0, 0.1, 0.2])
+    load = np.broadcast_to((-layers - bends[:, None] * layers**2)[None, :, None], (2, 3, 4, 8))
+    score = np.broadcast_to(np.array([0.5, 0.9, 0.9])[None, :, None], (2, 3, 4)) + 1e-3 * np.arange(4)
+    dims = ("kind", "setting", "seed")
+    spoilt = xr.Dataset({"load": ((*dims, "layer"), load), "score": (dims, score)})
+    assert _failed(much_data.check(spoilt)) == {"fig-s12a-accuracy", "fig-s12b-accuracy"}
+    assert not _failed(much_data.check(spoilt.assign(score=1 - spoilt["score"])))
+
+
 def test_networks_that_do_not_train_are_caught():
     """At a learning rate of nearly 0 there is no load curve to bend."""
     config = dataclasses.replace(registry.find("phases/dropout").config("smoke"), epochs=1, learning_rate=1e-7, seeds=3)
@@ -111,21 +133,23 @@ def test_networks_that_do_not_train_are_caught():
 
 
 @pytest.mark.parametrize(
-    ("experiment", "spoil", "expected"),
+    ("name", "spoil", "expected"),
     [
-        (chain, {"dropout": (0.25, 0.1, 0.0), "learning_rate": (0.003, 0.001, 0.0003)}, "fig-4"),
-        (convolutional, {"dropout": (0.0, 0.0, 0.0)}, "fig-6"),
+        ("chain", {"dropout": (0.25, 0.1, 0.0), "learning_rate": (0.003, 0.001, 0.0003)}, "fig-4"),
+        ("raised_dropout", {"schedules": ((0.0, 0.0, 0.0),) * 3}, "fig-6"),
+        ("convolutional", {"schedules": ((0.4,), (0.1,), (0.0,))}, "fig-5c"),
     ],
 )
-def test_settings_without_the_effect_are_caught(experiment, spoil, expected, monkeypatch):
+def test_settings_without_the_effect_are_caught(name, spoil, expected, monkeypatch):
     small = {"seeds": 3, "epochs": 2, "samples": 20, "times": 7}
-    if experiment is chain:  # the fit is tested elsewhere
+    if name == "chain":  # the fit is tested elsewhere
         fitted = xr.Dataset({name + end: 0.0 for name in chain.FITTED for end in ("", "_low", "_high")})
         fitted = fitted.assign(residual=1.0, simulation_gap=0.0, ok=True)
         monkeypatch.setattr(
             chain, "fit_chain", lambda load, times: fitted.assign(fitted_load=(("time", "layer"), load.mean(axis=0)))
         )
-    config = dataclasses.replace(experiment.EXPERIMENT.config("smoke"), **small, **spoil)
+    experiment = registry.find(f"phases/{name}")
+    config = dataclasses.replace(experiment.config("smoke"), **small, **spoil)
     failed = _failed(experiment.check(experiment.run(config)))
     assert [claim for claim in failed if claim.startswith(expected)]
 

@@ -65,6 +65,7 @@ RIGHT = {
         "MLP": (0.9, 0.4, 10, 10),
         "MLP with batch norm": (0.9, 0.05, 10, 10),
         "ResNet18": (0.9, 0.02, 10, 10),
+        "VGG16": (0.9, 0.02, 10, 10),
     },
 }
 # claims that must fail where the first and the last case change places
@@ -76,7 +77,7 @@ SWAPPED = {
     "classes": {"fig-2.4-classes"},
     "data_size": {"fig-7.1-kappa", "fig-7.1-accuracy"},
     "learning_rate": {"fig-7.2b-kappa"},
-    "architecture": {"fig-7.3-kappa", "fig-7.4-architecture", "table-2.2-resnet"},
+    "architecture": {"fig-7.3-kappa", "fig-7.4-architecture", "table-2.2-vgg"},
 }
 
 

@@ -77,10 +77,11 @@ def test_settings_that_change_on_the_way():
     assert (changed["loss"][:, 6:] != plain["loss"][:, 6:]).all()
     by_hand = Trainer(network, ensemble(network).settings, X, Y)
     by_hand.advance(5)
-    by_hand.rate = torch.tensor([0.2, 0.3])
     for name, buffer in by_hand.buffers.items():
         if name.endswith("dropout"):
             buffer.fill_(0.3)
+    by_hand._per_copy()  # which looks whether there is any dropout
+    by_hand.rate = torch.tensor([0.2, 0.3])
     by_hand.advance(4)
     np.testing.assert_allclose(by_hand.losses(by_hand.outputs(X), by_hand.labels(Y)), changed["loss"][:, 9], rtol=1e-5)
     assert attribute(changed, "parameters")["later"]["5"]["dropout"] == [0.3, 0.3]

@@ -3,6 +3,8 @@
 import numpy as np
 from jaxtyping import Float
 
+from dynascope.experiments.claims import Claim, three_errors
+
 
 def curvature(load: Float[np.ndarray, "*lead layer"]) -> Float[np.ndarray, "*lead"]:
     """Growth of the work d_ℓ = D_{ℓ−1} − D_ℓ from layer to layer, by least squares: above 0 a curve is concave.
@@ -34,3 +36,21 @@ def mean_error(values: Float[np.ndarray, "*lead run"]) -> tuple[np.ndarray, np.n
     """
     error = values.std(axis=-1, ddof=1) / np.sqrt(values.shape[-1])
     return np.asarray(values.mean(axis=-1)), np.asarray(error)
+
+
+def best_where_straight(
+    claim: Claim, accuracy: Float[np.ndarray, "setting run"], straight: Float[np.ndarray, "setting run"]
+) -> Claim:
+    """Judge that accuracy where load curves are straightest is the best, with the worst as its rival.
+
+    >>> claim = Claim("s5", "S5", "straight is best")
+    >>> best_where_straight(claim, np.array([[0.8, 0.9], [0.5, 0.6]]), np.array([[1.0, 1.0], [0.9, 0.9]])).verdict
+    'reproduced'
+    """
+    cells = accuracy.mean(axis=-1)
+    best, worst, straightest = int(cells.argmax()), int(cells.argmin()), int(straight.mean(axis=-1).argmax())
+    _, error = mean_error(accuracy[best] - accuracy[straightest])
+    note = f"column {straightest + 1} of {len(cells)} is the straightest, column {best + 1} the most accurate"
+    return claim.equals(
+        cells[straightest], cells[best], three_errors(error), rival=cells[worst], standard_error=error, note=note
+    )
