@@ -9,7 +9,6 @@ import random
 import signal
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 from small_experiments import PACKED
@@ -21,25 +20,28 @@ from dynascope.sweep.plan import make_packs, make_plan
 GRID = {"drift": np.linspace(0, 1, 9)}
 
 
-def killed_once(out, wait):
+def killed_once(out, enough, wait):
+    """Kill it a moment after the folder holds `enough` results, however long these take."""
     process = os.fork()
     if process == 0:
         sweep(PACKED, GRID, out, seeds=4, scheduler="here")
         os._exit(0)
+    late = time.perf_counter() + 60
+    while len(SweepFolder(out).keys(RESULTS)) < enough:
+        assert time.perf_counter() < late, "the sweep does not go on"
+        time.sleep(0.001)
     time.sleep(wait)
     os.kill(process, signal.SIGKILL)
     os.waitpid(process, 0)
 
 
 def main(out, times):
-    begun = time.perf_counter()
-    sweep(PACKED, GRID, Path(out).with_name("warm"), seeds=4, scheduler="here")
-    whole = time.perf_counter() - begun
-    packs = make_packs(PACKED, make_plan(PACKED, GRID, seeds=4).tasks, 30.0)
+    tasks = make_plan(PACKED, GRID, seeds=4).tasks
+    packs = make_packs(PACKED, tasks, 30.0)
     moments = random.Random(5)
     folder, before, held = SweepFolder(out), set(), []
     for _ in range(times):
-        killed_once(out, moments.uniform(0.0, 0.4 * whole))
+        killed_once(out, min(len(before) + moments.randint(0, 5), len(tasks)), moments.uniform(0.0, 0.02))
         with folder.locked():
             finished = folder.keys(RESULTS)
         assert before <= finished

@@ -173,7 +173,7 @@ EXPERIMENT = Experiment(
     kind="figure",
     claims=tuple(CLAIMS.values()),
     scales={
-        "smoke": replace(LAPTOP, epochs=14, seeds=5, times=22, batch_size=(64, 64, 32)),
+        "smoke": replace(LAPTOP, samples=40, epochs=15, seeds=5, times=16, batch_size=(32, 25, 12)),
         "laptop": LAPTOP,
         "paper": Config(),
     },

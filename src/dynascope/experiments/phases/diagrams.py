@@ -229,8 +229,9 @@ _QUICK = {  # digits, for each source of noise
     "dropout": _SMALL | {"values": (0.0, 0.1, 0.3)},
     "data_noise": _SMALL | {"values": (0.0, 0.2, 0.6)},
     "learning_rate": _SMALL | {"values": (5e-4, 3e-3, 2e-2)},
-    "batch_size": _SMALL | {"values": (144, 14, 6), "epochs": 5, "learning_rate": 0.0014},
+    "batch_size": _SMALL | {"values": (100, 12, 4), "samples": 60, "learning_rate": 0.002},
 }
+_TWO_BATCHES: dict[str, Any] = {"values": (100, 5), "samples": 40, "learning_rate": 0.003}
 # the data set itself, but fewer images and cells
 _PART: dict[str, Any] = {"samples": 64, "batch_size": 32, "epochs": 20, "slopes": (0.0, 0.4, 1.0), "seeds": 4}
 _ALL_DROPOUTS, _ALL_NOISES = _steps(0.0, 0.3, 16), _steps(0.0, 0.8, 9)
@@ -271,6 +272,7 @@ WIDE = _experiment(
     "Phase diagram of networks: batch size, width 400",
     Config("FIG. S7(a)", "batch_size", _ALL_BATCHES[1:8:2], learning_rate=0.0005, width=400, seeds=4),
     laptop=_COARSE | {"values": (240, 64, 16), "width": 128, "slopes": (0.0, 0.4, 1.0)},
+    smoke=_TWO_BATCHES,
 )
 WIDEST = _experiment(
     "Phase diagram of networks: batch size, width 2500",
@@ -278,6 +280,7 @@ WIDEST = _experiment(
         "FIG. S7(b)", "batch_size", (640, 160, 40), learning_rate=0.0001, width=2500, seeds=2, slopes=(0.0, 0.4, 1.0)
     ),
     laptop=_COARSE | {"values": (240, 64, 16), "width": 256, "slopes": (0.0, 0.4, 1.0), "learning_rate": 0.0005},
+    smoke=_TWO_BATCHES,
 )
 FASHION = _experiment(
     "Phase diagram of networks on Fashion-MNIST: noise in data and labels",

@@ -247,7 +247,11 @@ LABELS = Experiment(
     source="layerwise figure 3.5",
     kind="figure",
     claims=(ANY_LABELS, PERFORMANCE, FITTED),
-    scales=_scales({"train_per_class": 10, "steps": 800}),
+    scales={  # few images, else random labels are not fitted in as many steps
+        "smoke": smaller(SMOKE, train_per_class=10, steps=800),
+        "laptop": smaller(LAPTOP, train_per_class=30, steps=3000),
+        "paper": smaller(PAPER, train_per_class=100, steps=3000, weight_decay=1e-3),
+    },
     run=run_labels,
     check=check_labels,
     plot=plot,

@@ -195,7 +195,7 @@ ARCHITECTURE = Experiment(
     kind="figure",
     claims=(NORM, RESIDUAL, EARLY, *TABLE.values(), FEATURES, CIFAR),
     scales={
-        "smoke": smaller(SMOKE, width=2, steps=200, **_CROSS_ENTROPY),
+        "smoke": smaller(SMOKE, width=2, steps=120, batch=32, **_CROSS_ENTROPY),
         "laptop": smaller(LAPTOP, width=4, steps=400, batch=64, **_CROSS_ENTROPY),
         "paper": smaller(PAPER, **_CROSS_ENTROPY),
     },
