@@ -17,6 +17,21 @@ from dynascope.networks.arguments import device, device_name
 from dynascope.records import with_provenance
 
 
+@dataclass(frozen=True)
+class Training:
+    """What the settings have in common, by default as in the paper."""
+
+    epochs: int = 100
+    batch_size: int = 2560
+    learning_rate: float = 0.001
+    width: int = 100
+    depth: int = 7
+    seeds: int = 10
+    data: str = "mnist"
+    size: int = 10
+    samples: int = 256
+
+
 def recorded(values: dict[str, Any], coords: dict[str, Any], config: Any, begun: float) -> xr.Dataset:
     """A record of networks, with what made it.
 
@@ -62,19 +77,10 @@ def _bends(record: xr.Dataset) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Regression:
+class Regression(Training):
     """ReLU networks at several dropouts, on the diabetes table (S15) and on images with one-hot targets (S16)."""
 
     dropout: tuple[float, ...] = (0.0, 0.02, 0.05, 0.1, 0.2)
-    epochs: int = 100
-    batch_size: int = 2560
-    learning_rate: float = 0.001
-    width: int = 100
-    depth: int = 7
-    seeds: int = 10
-    data: str = "mnist"
-    size: int = 10
-    samples: int = 256
 
 
 KINDS = ("diabetes", "images, one-hot")
@@ -184,20 +190,11 @@ REGRESSION = Experiment(
 
 
 @dataclass(frozen=True)
-class Normalisation:
+class Normalisation(Training):
     """ReLU networks at several dropouts, with batch norm and with the fixed constants c_ℓ of (1)."""
 
     dropout: tuple[float, ...] = (0.0, 0.05, 0.1, 0.2, 0.3)
     slope: float = 0.0
-    epochs: int = 100
-    batch_size: int = 2560
-    learning_rate: float = 0.001
-    width: int = 100
-    depth: int = 7
-    seeds: int = 10
-    data: str = "mnist"
-    size: int = 10
-    samples: int = 256
 
 
 NORMALISED = ("batch", "constant")
