@@ -86,7 +86,7 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
 
     Not with the end: at constant learning rate and strong weight decay training keeps falling back for a while.
     """
-    best = record["accuracy"].sel(probe="test").argmax("step")
+    best = record["accuracy"].sel(probe="test", drop=True).argmax("step")
     before, after = (each.sel(probe="test") for each in (when_fitted(record), record.isel(step=best)))
     count = record.sizes["network"]
 
