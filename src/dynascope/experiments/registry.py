@@ -60,6 +60,7 @@ EXPERIMENTS = {
     "phases/regression": "phases.curves:REGRESSION",
     "phases/normalisation": "phases.curves:NORMALISATION",
     "phases/raised_dropout": "phases.convolutional:EXPERIMENT",
+    "phases/linear_networks": "phases.linear_networks:EXPERIMENT",
     "elastic/binary_separation": "elastic.binary_separation:EXPERIMENT",
     "elastic/tail_index": "elastic.tail_index:EXPERIMENT",
     "elastic/discrete_limit": "elastic.discrete_limit:EXPERIMENT",
