@@ -41,7 +41,8 @@ UNSETTLED = {
         ),
     )
 } | {
-    "fig-4-chain-friction", "fig-5a-step-full", "fig-5a-entropy-step", "fig-s16-convex", "fig-s16-error", "s3-constants-concave", "s3-constants-spread",
+    "fig-4-chain-friction", "fig-5a-step-full", "fig-5a-entropy-step", "fig-s3-dead-full",
+    "fig-s16-convex", "fig-s16-error", "s3-constants-concave", "s3-constants-spread",
 }  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Deep linear networks from orthogonal weights: gradient flow solved exactly, and claims that can fail."""
 
 import dataclasses
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -73,7 +74,7 @@ def flow():
 
 def test_gradient_flow_stays_balanced_and_its_load_curve_is_straight(flow):
     weights, features, loads = flow
-    for before, after in zip(weights[: DEPTH - 1], weights[1:DEPTH], strict=True):
+    for before, after in pairwise(weights[:DEPTH]):
         np.testing.assert_allclose(after.T @ after, before @ before.T, atol=1e-6)  # starts are orthogonal in float32
     np.testing.assert_allclose(loads, balanced_load(features[1], Y, DEPTH), atol=1e-6)
     assert straightness(loads) > 0.9999
@@ -95,7 +96,7 @@ def test_one_layer_of_balanced_weights_tells_the_others(depth, seed):
     turns = [ortho_group.rvs(8, random_state=random) for _ in range(depth + 1)]
     stretch, y = np.diag(random.uniform(0.5, 2, 8)), random.permutation([0, 0, 0, 1, 1, 1, 1, 1])
     features = [ortho_group.rvs(8, random_state=random)]
-    for before, after in zip(turns[:-1], turns[1:], strict=True):
+    for before, after in pairwise(turns):
         features.append(features[-1] @ (after @ stretch @ before.T).T)
     expected = [float(data_separation(each, y)) for each in features]
     np.testing.assert_allclose(balanced_load(features[1], y, depth), expected, atol=1e-8)

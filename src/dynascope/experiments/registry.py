@@ -61,6 +61,7 @@ EXPERIMENTS = {
     "phases/normalisation": "phases.curves:NORMALISATION",
     "phases/raised_dropout": "phases.convolutional:EXPERIMENT",
     "phases/linear_networks": "phases.linear_networks:EXPERIMENT",
+    "phases/depth": "phases.depth:EXPERIMENT",
     "elastic/binary_separation": "elastic.binary_separation:EXPERIMENT",
     "elastic/tail_index": "elastic.tail_index:EXPERIMENT",
     "elastic/discrete_limit": "elastic.discrete_limit:EXPERIMENT",

@@ -1,8 +1,8 @@
 """FIG. 5(a): deep linear networks with orthogonal weights on orthonormal data, with small and large steps and dropout.
 
 Without biases gradient flow keeps W_{ℓ+1}ᵀ W_{ℓ+1} − W_ℓ W_ℓᵀ, which is 0 at orthogonal weights of one width. With
-orthonormal data the Gram matrix of layer ℓ is then the ℓ-th power of that of layer 1, whatever the loss: one layer tells
-the whole load curve. It is straight where all that is learned is one direction between the classes.
+orthonormal data the Gram matrix of layer ℓ is then the ℓ-th power of that of layer 1, whatever the loss: one layer
+tells the whole load curve. It is straight as far as one direction between the classes grows and all others stay.
 """
 
 import time
