@@ -9,7 +9,7 @@ import xarray as xr
 from dynascope.experiments.phases import depth
 
 TINY = dataclasses.replace(
-    depth.EXPERIMENT.config("smoke"), depths=(2, 6), samples=20, epochs=2, full_epochs=2, seeds=2, width=8
+    depth.SMOKE, depths=(2, 6), samples=20, epochs=2, retrained_epochs=1, full_epochs=2, seeds=2, width=8
 )
 
 
