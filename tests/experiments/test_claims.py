@@ -41,7 +41,8 @@ UNSETTLED = {
         ),
     )
 } | {
-    "fig-4-chain-friction", "fig-s16-convex", "fig-s16-error", "s3-constants-concave", "s3-constants-spread",
+    "fig-4-chain-friction", "fig-5a-step-full", "fig-5a-entropy-step", "fig-s3-dead-full",
+    "fig-s16-convex", "fig-s16-error", "s3-constants-concave", "s3-constants-spread",
     "fig-s10a-accuracy", "fig-s10b-accuracy", "fig-s12a-accuracy",  # of photographs and of all of Fashion-MNIST
 }  # fmt: skip
 

@@ -63,6 +63,8 @@ EXPERIMENTS = {
     "phases/whole_set": "phases.diagrams:WHOLE",
     "phases/much_data": "phases.much_data:EXPERIMENT",
     "phases/chain": "phases.chain:EXPERIMENT",
+    "phases/linear_networks": "phases.linear_networks:EXPERIMENT",
+    "phases/depth": "phases.depth:EXPERIMENT",
     "phases/regression": "phases.curves:REGRESSION",
     "phases/normalisation": "phases.curves:NORMALISATION",
     "phases/convolutional": "phases.convolutional:CONVOLUTIONAL",

@@ -1,5 +1,6 @@
 """Train many copies of a network at once and get one labelled record."""
 
+import copy
 import hashlib
 import json
 import time
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from torch import Tensor
 
 from dynascope.checks import count, flag, one_of
 from dynascope.networks import arguments
@@ -101,6 +103,8 @@ class Ensemble:
         given = dict(arguments.per_copy(given, len(numbers)))
         self.network = network
         self.trainer: Trainer | None = None
+        self.start: dict[str, Tensor] = {}  # weights that are given, not drawn, and after which stage they end
+        self.cut_after: str | None = None
         self.settings = Settings(
             copies=numbers,
             **given,
@@ -187,7 +191,7 @@ class Ensemble:
         course.fingerprint = self._fingerprint(
             x, y, course, settings=settings, keep_drawn=flag("keep_drawn", keep_drawn)
         )
-        self.trainer = Trainer(self.network, settings, x, y, keep_drawn=keep_drawn)
+        self.trainer = Trainer(self.network, settings, x, y, keep_drawn=keep_drawn, start=self.start)
         arrays = course.run(self.trainer)
         if keep_drawn and y.dtype.kind != "f":
             drawn = self.trainer.batches(0, self.trainer.steps_done).cpu().numpy().swapaxes(0, 1)
@@ -212,6 +216,38 @@ class Ensemble:
         if count("index", index, at_least=0) >= self.trainer.size:
             raise ValueError(f"index must be below {self.trainer.size}, the number of copies, got {index}")
         return self.trainer.copy_of(index)
+
+    def cut(self, stage: Any, *, trained: Any = "all") -> "Ensemble":
+        """Return an ensemble that starts where `fit` ended: the copies up to a stage, and a new linear layer after it.
+
+        stage: name of a stage before the last linear layer, such as act_3; it is kept
+        trained: all layers; or the new one only, then the features stay as they are (batch norm and dropout as in
+            evaluation)
+
+        Copies, seeds and all other settings are those of this ensemble; moments of the optimizer begin at 0. The new
+        layer of copy i is drawn from (seed, i) alone. Source: pruning of dead layers, spring–block paper, supplement.
+
+        >>> from dynascope.data import geomnist
+        >>> from dynascope.networks import MLP
+        >>> x, y = geomnist(per_class=4)
+        >>> whole = Ensemble(MLP((1, 32, 32), 3, width=8, depth=4), copies=2)
+        >>> _ = whole.fit(x, y, steps=2)
+        >>> part = whole.cut("act_2", trained="last")
+        >>> part.fit(x, y, steps=2, measures="load")["layer"].values.tolist()
+        ['flat', 'act_1', 'act_2']
+        """
+        if self.trainer is None:
+            raise ValueError("the copies have not been trained: call fit first")
+        network = self.network.cut(stage)
+        found = copy.copy(self)
+        found.network, found.trainer, found.cut_after = network, None, stage
+        vary = {name: values for name, values in self.settings.vary.items() if name in network.adjustable}
+        found.settings = replace(self.settings, trained=one_of("trained", trained, TRAINED), vary=vary)
+        ended = {**self.trainer.parameters, **self.trainer.buffers}
+        new = f"stages.{network.readout}."
+        kept = [name for name in network.state_dict() if not name.startswith(new)]
+        found.start = {name: ended[name].detach().clone() for name in kept}
+        return found
 
     def features(self, x: Any, at: Any = None) -> dict[str, np.ndarray]:
         """Return values of all copies after `fit`, in evaluation mode, by stage: (copy, sample, …), and `logits`.
@@ -251,7 +287,8 @@ class Ensemble:
     def _facts(self, settings: Settings) -> dict[str, Any]:
         facts = {name: value for name, value in vars(settings).items() if name not in ("device", "seed")}
         facts["vary"] = dict(facts["vary"])
-        return {"network": type(self.network).__name__, **facts}
+        cut = {} if self.cut_after is None else {"cut_after": self.cut_after}
+        return {"network": type(self.network).__name__, **cut, **facts}
 
     def _fingerprint(
         self, x: np.ndarray, y: np.ndarray, course: Course, *, settings: Settings, keep_drawn: bool
@@ -262,7 +299,8 @@ class Ensemble:
         facts["probes"] = {name: [each.shape for each in pair] for name, pair in course.probes.items()}
         facts["buffers"] = {name: buffer.tolist() for name, buffer in self.network.named_buffers()}
         sha.update(json.dumps(facts, default=lambda value: value.tolist(), sort_keys=True).encode())
-        for array in (x, y, *(each for pair in course.probes.values() for each in pair)):
+        started = (tensor.cpu().numpy() for tensor in self.start.values())
+        for array in (x, y, *started, *(each for pair in course.probes.values() for each in pair)):
             sha.update(np.ascontiguousarray(array).tobytes())
         return sha.hexdigest()
 

@@ -1,5 +1,6 @@
 """What all networks share: named stages, probe points, and small layers whose settings can differ between copies."""
 
+import copy
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dynascope.checks import one_of
 from dynascope.networks import chance
 
 ADJUSTABLE = ("slope", "dropout", "input_scale", "output_scale", "weight_scale", "target_scale")
@@ -158,3 +160,26 @@ class Network(nn.Module):
         """Settings that can differ between the copies of an ensemble."""
         held = {name.rpartition(".")[2] for name, _ in self.named_buffers()}
         return tuple(name for name in ADJUSTABLE if name in held)
+
+    def cut(self, stage: Any) -> "Network":
+        """Return a copy of the stages up to the one that is named, and a new linear layer to the classes after it.
+
+        >>> from dynascope.networks import MLP
+        >>> [name for name, _ in MLP(4, 2, width=3, depth=5).cut("act_1").stages.named_children()]
+        ['flat', 'linear_1', 'act_1', 'readout']
+        """
+        own = copy.deepcopy(self)
+        stages = dict(own.stages.named_children())
+        names = list(stages)
+        names = names[: names.index(one_of("stage", stage, names[: names.index(self.readout)])) + 1]
+        blank = torch.zeros(1, *self.shape, dtype=None if self.tokens is None else torch.int64)
+        with torch.no_grad():
+            values = copy.deepcopy(self).cpu().float().eval()(blank, names)[names[-1]]
+        kept = {name: stages[name] for name in names} | ({"flattened": nn.Flatten()} if values.ndim > 2 else {})
+        kept["readout"] = Linear(values.numel(), self.classes)
+        probes = [name for name in self.probes if name in kept]
+        found = Network(kept, shape=self.shape, classes=self.classes, probes=probes)
+        for name, buffer in own.named_buffers(recurse=False):
+            found.register_buffer(name, buffer)
+        found.tokens = self.tokens
+        return found

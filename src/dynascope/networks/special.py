@@ -39,7 +39,7 @@ class ConstantMLP(MLP):
 
 
 class OrthogonalMLP(MLP):
-    """A linear network whose weights start as random orthogonal matrices without biases, as in FIG. 5(a).
+    """A linear network without biases whose weights start as random orthogonal matrices, as in FIG. 5(a).
 
     >>> weight = OrthogonalMLP(8, 2, width=8, depth=2).stages.linear_1.weight
     >>> bool(torch.allclose(weight @ weight.T, torch.eye(8), atol=1e-5))
@@ -48,6 +48,9 @@ class OrthogonalMLP(MLP):
 
     def __init__(self, inputs: Any, classes: Any, *, width: Any, depth: Any, dropout: Any = 0.0) -> None:
         super().__init__(inputs, classes, width=width, depth=depth, activation="linear", dropout=dropout)
+        for name, layer in list(self.stages.named_children()):
+            if isinstance(layer, nn.Linear):
+                setattr(self.stages, name, nn.Linear(layer.in_features, layer.out_features, bias=False))
         self.reset_parameters()
 
     @torch.no_grad()
@@ -56,4 +59,3 @@ class OrthogonalMLP(MLP):
         for layer in self.modules():
             if isinstance(layer, nn.Linear):
                 nn.init.orthogonal_(layer.weight)
-                nn.init.zeros_(layer.bias)

@@ -33,6 +33,8 @@ class Trainer:
     x: inputs (sample, *shape), float or, for tokens, int64
     y: labels (sample,), or (copy, sample) where copies have labels of their own; or targets (1 or copy, sample, output)
     keep_drawn: also keep the outputs of the drawn samples, before each update
+    start: parameters and buffers (copy, …) by name that are not drawn but given; with trained="last" they are features
+        of a network that stays as it is, in evaluation mode
 
     >>> from dynascope.networks import LeNet
     >>> settings = Settings(copies=np.arange(2), learning_rate=np.full(2, 0.1))
@@ -43,12 +45,22 @@ class Trainer:
     """
 
     def __init__(
-        self, network: Network, settings: Settings, x: np.ndarray, y: np.ndarray, *, keep_drawn: bool = False
+        self,
+        network: Network,
+        settings: Settings,
+        x: np.ndarray,
+        y: np.ndarray,
+        *,
+        keep_drawn: bool = False,
+        start: Mapping[str, Tensor] | None = None,
     ) -> None:
         self.network, self.settings = copy.deepcopy(network), settings
         self.device, self.dtype = torch.device(settings.device), getattr(torch, settings.precision)
         self.size, self.keep_drawn = len(settings.copies), keep_drawn
         self.parameters, self.buffers = initial_state(network, settings)
+        for name, given in (start or {}).items():
+            (self.parameters if name in self.parameters else self.buffers)[name].copy_(given)
+        self.learns = not (start and settings.trained == "last")
         trained = f"stages.{network.readout}." if settings.trained == "last" else ""
         self.trained = {name: p.requires_grad_() for name, p in self.parameters.items() if name.startswith(trained)}
         self.x, self.y = self.inputs(x), self.inputs(np.atleast_2d(y))
@@ -288,9 +300,9 @@ class Trainer:
             count = min(steps, len(self.order), *ahead)
             if self.changes < len(self.settings.later) - len(ahead):
                 self._change(len(self.settings.later) - len(ahead))
-            self.network.train()
+            self.network.train(self.learns)
             for layer in self.dropouts:
-                layer.train(self.drops)  # without any dropout nothing is drawn
+                layer.train(self.drops and self.learns)  # without any dropout nothing is drawn
             self.order[:count] = self.batches(self.steps_done, count)
             if self.device.type == "cuda" and self._graph is None:
                 self._capture()

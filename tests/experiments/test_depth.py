@@ -1,0 +1,75 @@
+"""Depth and pruning: claims on made-up curves can pass and fail, and the run cuts where it says."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from dynascope.experiments.phases import depth
+
+TINY = dataclasses.replace(
+    depth.SMOKE, depths=(2, 6), samples=20, epochs=2, retrained_epochs=1, full_epochs=2, seeds=2, width=8
+)
+
+
+def _record():
+    """As the paper tells it: layers 14 to 18 of 20 idle, pruning costs nothing, training all layers gains."""
+    random, layers = np.random.default_rng(0), np.arange(21)
+    curves = [
+        np.where(layers <= 4, 1.0 - layers, np.nan),
+        np.where(layers <= 8, 1 - layers / 2, np.nan),
+        1 - np.minimum(layers, 13) / 3 - np.maximum(layers - 18, 0) / 3,
+        1 - np.minimum(layers, 13) / 3 - np.maximum(layers - 18, 0) / 3,
+    ]
+    load = np.stack(curves)[:, None] + 0.01 * random.normal(size=(4, 8, 21))
+    accuracy = 0.895 + 0.001 * random.normal(size=(4, 8))
+    pruned = np.array([[0.896], [0.901]]) + 0.001 * random.normal(size=(2, 8))
+    return xr.Dataset(
+        {
+            "load": (("case", "seed", "layer"), load),
+            "accuracy": (("case", "seed"), accuracy),
+            "pruned_accuracy": (("retrained", "seed"), pruned),
+            "cut_after": 13,
+        },
+        coords={"case": list("abcd"), "depth": ("case", [4, 8, 20, 20])},
+    )
+
+
+def _failed(record):
+    claims = depth.check(record)
+    return {claim.id.removeprefix("fig-s3-") for claim in claims if claim.verdict == "not reproduced"}
+
+
+def test_curves_as_the_paper_draws_them_pass_every_claim():
+    assert _failed(_record()) == set()
+
+
+@pytest.mark.parametrize("claim", ["shallow", "dead", "dead-full", "pruned", "retrained"])
+def test_each_claim_can_fail(claim):
+    record, straight = _record(), 1 - np.arange(21) / 3
+    if claim == "shallow":
+        record["load"][1, :, 5] += 1.5  # a layer that undoes
+    elif claim.startswith("dead"):
+        record["load"][2 if claim == "dead" else 3] += straight - record["load"][2 if claim == "dead" else 3].values
+    elif claim == "pruned":
+        record["pruned_accuracy"] -= 0.02
+    else:
+        record["pruned_accuracy"][1] -= 0.005
+    assert _failed(record) == {claim}
+
+
+def test_where_separation_stops():
+    assert depth.first_idle(np.array([3.0, 3.5, 2.0, 1.0])) == 3  # the first layer is always kept
+    assert depth.first_idle(np.array([3.0, 2.0, 1.0])) == 2
+    assert depth.first_idle(np.array([3.0, 2.0, 2.0, 1.0])) == 1
+
+
+def test_a_run_has_every_depth_and_cuts_the_deepest():
+    record = depth.run(TINY)
+    assert record["load"].dims == ("case", "seed", "layer")
+    assert record["case"].values.tolist() == ["2 layers", "6 layers", "6 layers, full batches"]
+    np.testing.assert_array_equal(np.isnan(record["load"][0]).all("seed"), np.arange(7) > 2)
+    assert int(record["cut_after"]) == depth.first_idle(record["load"][1].mean("seed").values)
+    assert record["pruned_accuracy"].sizes == {"retrained": 2, "seed": 2}
+    assert not np.allclose(record["pruned_accuracy"][0], record["pruned_accuracy"][1])
