@@ -53,12 +53,13 @@ def reproduce(name: str, scale: str = "laptop", root: str | Path = "results") ->
     files["result"] = save_result(result_of(name, scale, record, claims), folder)
     figure = experiment.plot(record)
     files["picture"] = save_figure(figure, folder / "figure.png")
-    files["small_picture"] = save_small(figure, folder / PICTURE)
+    files["small_picture"] = save_small(files["picture"], folder / PICTURE)
+    figure.set_layout_engine("none")  # everything has its place by now
     files["vector_picture"] = save_figure(figure, folder / "figure.svg")
     page = html_report(
         experiment.title,
         record,
-        figure=figure,
+        figure=files["picture"],
         claims=claims,
         settings=experiment.settings(scale),
         source=experiment.source,
@@ -141,7 +142,7 @@ def html_report(
     title: str,
     record: xr.Dataset,
     *,
-    figure: Figure,
+    figure: Figure | Path,
     claims: Sequence[Claim] = (),
     settings: Mapping[str, Any] | None = None,
     source: str = "",
@@ -150,7 +151,8 @@ def html_report(
 ) -> str:
     """One self-contained page: picture, parameters, claims and provenance. It loads nothing from elsewhere.
 
-    findings: sentences above the picture. table: rows below it, the first one is its head.
+    figure: to draw, or a PNG that is drawn. findings: sentences above the picture. table: rows below it, the first one
+    is its head.
 
     >>> from dynascope import SpringBlock
     >>> from dynascope.plots import plot_run
@@ -158,9 +160,7 @@ def html_report(
     >>> html_report("A run", run, figure=plot_run(run)).startswith("<!doctype html>")
     True
     """
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
-    picture = base64.b64encode(buffer.getvalue()).decode()
+    picture = base64.b64encode(figure.read_bytes() if isinstance(figure, Path) else _drawn(figure)).decode()
     rows = [
         [
             f'<span class="{claim.verdict.replace(" ", "-")}">{claim.verdict}</span>',
@@ -189,6 +189,12 @@ def html_report(
     )
 
 
+def _drawn(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=150)
+    return buffer.getvalue()
+
+
 def watch_report(record: xr.Dataset, title: str = "A training run") -> str:
     """One page about a run that was watched: what it shows, load curves over time, collapse, spectrum, elasticity.
 
@@ -200,7 +206,7 @@ def watch_report(record: xr.Dataset, title: str = "A training run") -> str:
     return html_report(title, record, figure=plot_watched(record), findings=sentences)
 
 
-def imitation_report(result: xr.Dataset, *, figure: Figure, title: str = "Networks and their imitation") -> str:
+def imitation_report(result: xr.Dataset, *, figure: Figure | Path, title: str = "Networks and their imitation") -> str:
     """One page about an imitation: what it shows, networks and model together, differences beside their baselines.
 
     >>> from dynascope import LocallyElastic, imitate

@@ -71,7 +71,7 @@ def _draw(result: xr.Dataset, out: Path, *, keep: bool) -> dict[str, Path]:
         figure = plot_imitation(result)
         save_figure(figure, files["picture"])
         save_figure(figure, files["picture"].with_suffix(".svg"))
-        write_text(files["report"], imitation_report(result, figure=figure))
+        write_text(files["report"], imitation_report(result, figure=files["picture"]))
     networks = {"networks": out / "networks.nc"} if (out / "networks.nc").is_file() else {}
     return {**networks, "record": out / "imitation.nc", **files}
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
+from PIL import Image
 
 from dynascope.records import write_whole
 
@@ -43,17 +44,22 @@ def save_figure(figure: Figure, path: Path) -> Path:
     return write_whole(path, lambda place: figure.savefig(place, format=kind, dpi=150))
 
 
-def save_small(figure: Figure, path: Path, limit: int = 60_000) -> Path:
-    """Write a PNG of at most `limit` bytes, as sharp as that allows.
+def save_small(picture: Path, path: Path, limit: int = 60_000) -> Path:
+    """Write a PNG that was drawn before as one of at most `limit` bytes, as large as that allows.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_small(new_figure()[0], Path(folder) / "small.png").stat().st_size <= 60_000
+    ...     large = save_figure(new_figure()[0], Path(folder) / "large.png")
+    ...     save_small(large, Path(folder) / "small.png").stat().st_size <= 60_000
     True
     """
-    for dpi in (100, 80, 65, 50, 40, 30):
+    with Image.open(picture) as opened:
+        large = opened.convert("RGB")
+    for share in (0.7, 0.55, 0.45, 0.35, 0.27, 0.2):
+        size = [max(1, round(share * length)) for length in large.size]
+        small = large.resize((size[0], size[1]), Image.Resampling.LANCZOS).quantize(64)
         content = io.BytesIO()
-        figure.savefig(content, format="png", dpi=dpi)
+        small.save(content, "png", optimize=True)
         if len(content.getbuffer()) <= limit:
             break
     return write_whole(path, lambda place: place.write_bytes(content.getbuffer()))
