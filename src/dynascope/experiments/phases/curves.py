@@ -56,10 +56,11 @@ def plot(record: xr.Dataset) -> Any:
         ax = axes[0, column]
         for index, setting in enumerate(record["setting"].values):
             chosen = record.sel(kind=kind, setting=setting)
+            named = str(chosen["label"].values) if "label" in record else setting
             score = f", {record['score'].attrs['long_name']} {float(chosen['score'].mean()):.3g}"
             ax.errorbar(
                 record["layer"], chosen["load"].mean("seed"), chosen["load"].std("seed"), marker="o", markersize=4,
-                color=PALETTE[index % len(PALETTE)], label=f"{setting}{score}",
+                color=PALETTE[index % len(PALETTE)], label=f"{named}{score}",
             )  # fmt: skip
         ax.set_xlabel("layer")
         ax.set_ylabel(str(record["load"].attrs["long_name"]))

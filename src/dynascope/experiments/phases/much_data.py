@@ -64,9 +64,10 @@ def run(config: Config) -> xr.Dataset:
         "load": ((*dims, "layer"), load, {"long_name": "load D (natural logarithm)"}),
         "score": (dims, score, {"long_name": "test accuracy"}),
     }
-    pairs = zip(config.batch_sizes, config.slopes, strict=True)
-    settings = [f"batch {batch} or slope {slope:g}" for batch, slope in pairs]
-    coords = {"kind": [f"batch sizes at slope {config.slope:g}", "slopes, full batches"], "setting": settings}
+    labels = [[f"batch {batch}" for batch in config.batch_sizes], [f"slope {slope:g}" for slope in config.slopes]]
+    values["label"] = (dims[:2], np.array(labels), {"long_name": "setting"})
+    kinds = [f"batch sizes at slope {config.slope:g}", "slopes, full batches"]
+    coords = {"kind": kinds, "setting": np.arange(len(config.slopes))}
     return recorded(values, coords | {"layer": trained[0]["layer"].values}, config, begun)
 
 
