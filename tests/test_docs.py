@@ -47,7 +47,8 @@ def test_console_blocks_run(page, tmp_path, monkeypatch):
         if {"verify", "reproduce"} & set(words) and "--list" not in words:
             words += ["--scale", "smoke"]
         done = CliRunner().invoke(cli.app, words[1:])
-        assert done.exit_code == 0, (line, done.output, done.exception)
+        # claims that are not reproduced end in 1, which tests/experiments judges; errors end in 2
+        assert done.exit_code <= ("verify" in words), (line, done.output, done.exception)
 
 
 def test_every_block_has_a_language_and_links_lead_somewhere():
