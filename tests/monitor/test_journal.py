@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,12 @@ def test_two_live_runs_never_share_a_file(tmp_path):
     with Journal(tmp_path), pytest.raises(ValueError, match="another live run writes to"):
         Journal(tmp_path)
     Journal(tmp_path).close()  # free again
+
+
+def test_a_lock_that_is_about_to_go_is_waited_for(tmp_path):
+    held = Journal(tmp_path)
+    threading.Timer(0.2, held.close).start()
+    Journal(tmp_path).close()
 
 
 def test_a_forked_worker_does_not_keep_the_lock(tmp_path):

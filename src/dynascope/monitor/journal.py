@@ -7,6 +7,7 @@ when the run is continued. A lock that the system drops with the process keeps a
 
 import json
 import os
+import time
 import weakref
 import zlib
 from pathlib import Path
@@ -18,6 +19,7 @@ except ImportError:  # Windows has no advisory locks of this kind
     fcntl = None  # type: ignore[assignment]
 
 NAME = "journal.jsonl"
+_PATIENCE = 1.0  # seconds: of a run that was just killed, a worker that has not begun may still hold the lock
 
 
 def _line(entry: dict[str, Any]) -> bytes:
@@ -111,15 +113,20 @@ class Journal:
     def _lock(self) -> None:
         if fcntl is None:
             return
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ValueError(
-                f"out must belong to one run at a time, but another live run writes to {str(self.folder)!r}; "
-                "choose another folder or wait for its end"
-            ) from error
-        except OSError:  # a file system without locks
-            return
+        late = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError as error:
+                if time.monotonic() > late:
+                    raise ValueError(
+                        f"out must belong to one run at a time, but another live run writes to {str(self.folder)!r}; "
+                        "choose another folder or wait for its end"
+                    ) from error
+                time.sleep(0.01)
+            except OSError:  # a file system without locks
+                return
 
     def _leave(self) -> None:
         if self._file >= 0:
