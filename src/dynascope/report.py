@@ -19,7 +19,7 @@ from dynascope.monitor.verdicts import verdicts
 from dynascope.plots import save_figure, save_small
 from dynascope.plots.watch import plot_watched
 from dynascope.records import attribute, check_writable, digest, save, to_json, write_text
-from dynascope.results import PICTURE, finished, not_run, result_of, save_result
+from dynascope.results import PICTURE, finished, markdown_table, not_run, result_of, save_result
 
 
 @dataclass(frozen=True)
@@ -120,13 +120,8 @@ def claims_markdown(title: str, record: xr.Dataset, claims: Sequence[Claim]) -> 
     }
     told = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in known.items())
     head = ("verdict", "claim", "source", "statement", "measured against expected", "note")
-    rows = [
-        (claim.verdict, claim.id, claim.source, claim.statement, summary(claim), claim.note.replace("\n", " "))
-        for claim in claims
-    ]
-    lines = [" | ".join(cell.replace("|", r"\|") for cell in row) for row in (head, *rows)]
-    table = [f"| {lines[0]} |", "|" + " --- |" * len(head), *(f"| {line} |" for line in lines[1:])]
-    return "\n".join([f"# {title}", "", f"![{title}](figure.png)", "", told, "", *table]) + "\n"
+    rows = [(claim.verdict, claim.id, claim.source, claim.statement, summary(claim), claim.note) for claim in claims]
+    return "\n\n".join([f"# {title}", f"![{title}](figure.png)", told, markdown_table(head, rows)]) + "\n"
 
 
 _STYLE = """

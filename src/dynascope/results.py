@@ -179,7 +179,7 @@ def results_page(results: dict[str, Result], pictures: dict[str, str]) -> str:
         "## Runs",
         _runs(results, pictures),
         "## Claims",
-        _markdown(
+        markdown_table(
             ("verdict", "claim", "source", "statement", "measured against expected", "experiment"),
             [
                 (claim.verdict, claim.id, claim.source, claim.statement, summary(claim), _experiment(result))
@@ -211,7 +211,7 @@ def _counts(rows: Sequence[tuple[Result, Claim]]) -> str:
     count = Counter((_paper(result, claim), claim.verdict) for result, claim in rows)
     body = [(paper, *(str(count[paper, verdict]) for verdict in VERDICTS)) for paper in PAPERS]
     total = ("all", *(str(sum(count[paper, verdict] for paper in PAPERS)) for verdict in VERDICTS))
-    return _markdown(("paper", *VERDICTS), [*body, total])
+    return markdown_table(("paper", *VERDICTS), [*body, total])
 
 
 def _runs(results: dict[str, Result], pictures: dict[str, str]) -> str:
@@ -226,7 +226,7 @@ def _runs(results: dict[str, Result], pictures: dict[str, str]) -> str:
             run.commit[:10] + (" with changes" if run.commit.endswith("-dirty") else ""),
         )
         rows.append((picture, f"{run.title}<br>`{name}`<br>{run.source}", *told))
-    return _markdown(("picture", "experiment", "scale", "hardware", "time", "seed", "commit"), rows)
+    return markdown_table(("picture", "experiment", "scale", "hardware", "time", "seed", "commit"), rows)
 
 
 def duration(seconds: float) -> str:
@@ -238,7 +238,14 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.1f} min"
 
 
-def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    r"""Write rows of text as a Markdown table.
+
+    >>> print(markdown_table(("a", "b"), [("1", "|x|")]))
+    | a | b |
+    | --- | --- |
+    | 1 | \|x\| |
+    """
     lines = [" | ".join(" ".join(cell.split()).replace("|", r"\|") for cell in row) for row in (head, *rows)]
     return "\n".join([f"| {lines[0]} |", "|" + " --- |" * len(head), *(f"| {line} |" for line in lines[1:])])
 

@@ -15,7 +15,6 @@ from dynascope.experiments.registry import Experiment
 from dynascope.measure.spectrum import eigenfunctions, feature_spectrum
 from dynascope.records import with_provenance
 
-CITE = "nam2024inductive"
 SHOWN = 60  # features kept in the record
 _FEW = 400  # samples that show an untrained network's few features well enough
 

@@ -11,7 +11,6 @@ from dynascope.experiments.claims import Claim, three_errors
 from dynascope.experiments.linear_modes.levers import TABLE
 from dynascope.experiments.registry import Experiment
 
-CITE = "nam2024inductive"
 FITTED = 0.95  # training accuracy at which the training set counts as fitted
 _SETTINGS = ("weight_scale", "target_scale", "input_scale", "output_scale")  # the columns of the table
 

@@ -11,8 +11,6 @@ from dynascope.experiments.claims import Claim, three_errors
 from dynascope.experiments.regimes.grokking import FITTED, when_fitted
 from dynascope.experiments.registry import Experiment
 
-CITE = "nam2024inductive"
-
 
 @dataclass(frozen=True)
 class Config:

@@ -12,7 +12,6 @@ from dynascope.experiments.claims import Claim, three_errors
 from dynascope.measure import feature_spectrum
 from dynascope.records import attribute, with_provenance
 
-CITE = "nam2024inductive"
 MINIMAL = 0.1  # κ below it is called the minimum feature regime, Definition 2
 SHOWN = 256  # features kept in the record
 _SPECTRUM = ("intensity", "cumulative_quality", "cumulative_utilization")
@@ -160,6 +159,15 @@ def beside(claim: Claim, first: np.ndarray, second: np.ndarray, *, note: str = "
     """Judge that the mean of the first networks exceeds that of the second by more than `margin`."""
     error = np.hypot(*(each.std(ddof=1) / np.sqrt(len(each)) for each in (first, second)))
     return claim.exceeds(first.mean(), second.mean() + margin, three_errors(error), note=note)
+
+
+def each_beside(claim: Claim, *pairs: tuple[np.ndarray, np.ndarray], note: str = "") -> Claim:
+    """Judge several comparisons as one claim: the mean of each first exceeds that of its second."""
+    judged = [beside(claim, *pair) for pair in pairs]
+    parts = (
+        [value for one in judged for value in getattr(one, name)] for name in ("measured", "expected", "tolerance")
+    )
+    return claim.exceeds(*parts, note=note)
 
 
 def below(claim: Claim, bound: float, *values: np.ndarray, note: str = "") -> Claim:

@@ -15,6 +15,7 @@ from dynascope.experiments.regimes.recipe import (
     Recipe,
     below,
     beside,
+    each_beside,
     final,
     gather,
     load,
@@ -27,13 +28,6 @@ from dynascope.experiments.registry import Experiment
 _SIZES = (0.05, 0.25, 1.0)  # parts of the training set
 _RATES = (1.0, 0.3, 0.01)  # of the recipe's learning rate
 _ORIGINAL = "the original needs {}, which is not at hand"
-
-
-def _judged_both(claim: Claim, *pairs: tuple[np.ndarray, np.ndarray], note: str = "") -> Claim:
-    """One claim from several comparisons: each first exceeds its second."""
-    each = [beside(claim, *pair) for pair in pairs]
-    parts = ([value for one in each for value in getattr(one, name)] for name in ("measured", "expected", "tolerance"))
-    return claim.exceeds(*parts, note=note)
 
 
 # --- figure 7.1: size of the training set -------------------------------------------------------------------------
@@ -91,8 +85,8 @@ def check_rates(record: xr.Dataset) -> tuple[Claim, ...]:
     kappa = {case: final(record, "kappa", case) for case in record["case"].values}
     accuracy = {case: final(record, "accuracy", case) for case in record["case"].values}
     return (
-        _judged_both(SLOW, (kappa[low], kappa[middle]), (kappa[low], kappa[high]), note="κ of the lowest, and others"),
-        _judged_both(SLOW_ACCURACY, (accuracy[middle], accuracy[low]), (accuracy[high], accuracy[low])),
+        each_beside(SLOW, (kappa[low], kappa[middle]), (kappa[low], kappa[high]), note="κ of the lowest, and others"),
+        each_beside(SLOW_ACCURACY, (accuracy[middle], accuracy[low]), (accuracy[high], accuracy[low])),
         beside(DECAY, kappa[plain], kappa[high], note="κ without weight decay, beside that with it"),
     )
 
