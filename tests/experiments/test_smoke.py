@@ -27,7 +27,8 @@ QUICK = ("spring_block/left_friction",)  # one of each family; the others are le
     "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.ci) for name in registry.names()]
 )
 def test_experiment_holds_at_its_smallest_scale(name, smoke, tmp_path, monkeypatch):
-    monkeypatch.setattr(Experiment, "evaluate", lambda self, scale: smoke(self.name))
+    done = smoke(name)
+    monkeypatch.setattr(Experiment, "evaluate", lambda self, scale: done)
     result = reproduce(name, "smoke", tmp_path)
     assert not [f"{claim.id}: {summary(claim)}" for claim in result.claims if claim.fails("smoke")]
     assert all(claim.note for claim in result.claims if claim.verdict == "not run")  # says what it would need

@@ -86,8 +86,8 @@ class Experiment:
         """How a scale differs from what the paper did: the fields that differ from its largest scale, or `adapted`.
 
         >>> from dynascope.experiments.registry import find
-        >>> find("spring_block/left_friction").adapted_at("smoke")
-        'trials'
+        >>> find("spring_block/equilibrium").adapted_at("smoke")
+        'chains'
         """
         here, paper = asdict(self.settings(scale)), asdict(self.settings("paper"))
         differing = [name for name, value in here.items() if value != paper[name]]
@@ -144,7 +144,7 @@ class Experiment:
         """Run at a scale and judge.
 
         >>> from dynascope.experiments.registry import find
-        >>> record, findings = find("spring_block/effective_friction").evaluate("smoke")
+        >>> record, findings = find("spring_block/equilibrium").evaluate("smoke")
         >>> {finding.verdict for finding in findings} <= {"reproduced", "erratum"}
         True
         """
