@@ -15,17 +15,18 @@ if TYPE_CHECKING:
     from dynascope.imitation import imitate
     from dynascope.measure.collapse import etf_distance, simplex_etf
     from dynascope.measure.hyperplanes import separable, separating_direction
-    from dynascope.models.deep_linear.mode import ModeEquation
     from dynascope.models.deep_linear.network import DeepLinear
-    from dynascope.models.elastic.compare import learning_stages, relative_difference
+    from dynascope.models.elastic.difference import relative_difference
     from dynascope.models.elastic.elasticity import estimate_elasticity
     from dynascope.models.elastic.estimate import estimate_strengths
     from dynascope.models.elastic.model import LocallyElastic
     from dynascope.models.elastic.strengths import PowerLaw, Sampled
     from dynascope.models.linear_modes import DiagonalNetwork, ScalarNetwork, TwoLayerLinear, learnability
+    from dynascope.models.mode_equation.model import ModeEquation
     from dynascope.models.multilinear import Multilinear, calibrate_emergence
     from dynascope.models.spring_block.fit import fit_chain
     from dynascope.monitor.attach import watch
+    from dynascope.statistics.stages import learning_stages
 
 __all__ = [
     "DeepLinear",
@@ -62,7 +63,7 @@ _ON_FIRST_USE = {
     "DeepLinear": "models.deep_linear.network",
     "DiagonalNetwork": "models.linear_modes",
     "LocallyElastic": "models.elastic.model",
-    "ModeEquation": "models.deep_linear.mode",
+    "ModeEquation": "models.mode_equation.model",
     "Multilinear": "models.multilinear",
     "PowerLaw": "models.elastic.strengths",
     "Sampled": "models.elastic.strengths",
@@ -75,8 +76,8 @@ _ON_FIRST_USE = {
     "imitate": "imitation",
     "fit_chain": "models.spring_block.fit",
     "learnability": "models.linear_modes",
-    "learning_stages": "models.elastic.compare",
-    "relative_difference": "models.elastic.compare",
+    "learning_stages": "statistics.stages",
+    "relative_difference": "models.elastic.difference",
     "separable": "measure.hyperplanes",
     "separating_direction": "measure.hyperplanes",
     "simplex_etf": "measure.collapse",

@@ -16,8 +16,8 @@ from dynascope.experiments.phases.linear_networks import balanced_load
 from dynascope.experiments.phases.shapes import curvature, straightness
 from dynascope.measure import data_separation
 from dynascope.networks import Ensemble
+from dynascope.networks.mlp_variants import OrthogonalMLP
 from dynascope.networks.settings import initial_state
-from dynascope.networks.special import OrthogonalMLP
 
 WIDTH, DEPTH, RATE, TIME = 32, 3, 0.004, 1.0
 X = ortho_group.rvs(WIDTH, random_state=1)

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 from dynascope.experiments import registry
-from dynascope.experiments.phases import chain, curves, diagrams, much_data, training
+from dynascope.experiments.phases import chain, curves, diagrams, load_curves, much_data
 from dynascope.experiments.phases.shapes import curvature, straightness
 from dynascope.measure import data_separation
 from dynascope.sweep import sweep
@@ -21,26 +21,26 @@ def _failed(claims):
 
 
 def test_a_run_does_not_depend_on_its_pack():
-    base = training.DEFAULTS | TINY
+    base = load_curves.DEFAULTS | TINY
     pack = [base | {"slope": 0.0, "seed": 3}, base | {"slope": 0.5, "dropout": 0.2, "seed": 3}, base | {"seed": 1}]
-    together = training.train(pack)
+    together = load_curves.train(pack)
     for each, record in zip(pack, together, strict=True):
-        xr.testing.assert_allclose(training.train([each])[0], record, rtol=1e-4)
+        xr.testing.assert_allclose(load_curves.train([each])[0], record, rtol=1e-4)
     assert not np.allclose(together[0]["load"], together[1]["load"])
 
 
 def test_a_sweep_is_what_the_experiment_runs(tmp_path):
     grid = {"slope": [0.0, 1.0], "dropout": [0.0, 0.2]}
-    swept = sweep(training.phase_training, grid, tmp_path, seeds=2, fixed=TINY, scheduler="here", progress=False)
-    here = training.run_grid(grid, seeds=2, fixed=TINY)
+    swept = sweep(load_curves.phase_training, grid, tmp_path, seeds=2, fixed=TINY, scheduler="here", progress=False)
+    here = load_curves.run_grid(grid, seeds=2, fixed=TINY)
     assert here["load"].dims == ("slope", "dropout", "seed", "probe", "layer")
     np.testing.assert_allclose(swept["load"].transpose(*here["load"].dims), here["load"], rtol=1e-4)
 
 
 def test_load_of_the_inputs_is_their_separation():
     """Layer 0 without batch norm is the data itself."""
-    record = training.train([training.DEFAULTS | TINY | {"normalisation": "constant"}])[0]
-    x, y, _, _ = training.data_set("digits", 0, 12, 6)
+    record = load_curves.train([load_curves.DEFAULTS | TINY | {"normalisation": "constant"}])[0]
+    x, y, _, _ = load_curves.data_set("digits", 0, 12, 6)
     expected = [float(data_separation(x.reshape(len(x), -1), y, kind=kind)) for kind in ("trace", "pinv")]
     found = [float(record[name].sel(probe="train")[0]) for name in ("load", "load_pinv")]
     np.testing.assert_allclose(found, expected, rtol=1e-4)
@@ -48,9 +48,9 @@ def test_load_of_the_inputs_is_their_separation():
 
 def test_bad_settings_are_refused():
     with pytest.raises(ValueError, match="normalisation must be one of batch, constant"):
-        training.train([training.DEFAULTS | TINY | {"normalisation": "layer"}])
+        load_curves.train([load_curves.DEFAULTS | TINY | {"normalisation": "layer"}])
     with pytest.raises(ValueError, match="name must be one of"):
-        training.train([training.DEFAULTS | TINY | {"data": "svhn"}])
+        load_curves.train([load_curves.DEFAULTS | TINY | {"data": "svhn"}])
 
 
 def test_shapes():
@@ -155,7 +155,7 @@ def test_settings_without_the_effect_are_caught(name, spoil, expected, monkeypat
 
 
 def test_constants_keep_the_variance_of_features():
-    from dynascope.networks.special import ConstantMLP  # noqa: PLC0415 (torch)
+    from dynascope.networks.mlp_variants import ConstantMLP  # noqa: PLC0415 (torch)
 
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)

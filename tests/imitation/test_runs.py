@@ -6,7 +6,7 @@ import xarray as xr
 
 from dynascope import LocallyElastic, imitate, save
 from dynascope.imitation import class_means
-from dynascope.monitor.results import assemble
+from dynascope.monitor.reading import assemble
 
 STEPS = np.arange(0, 400, 10)
 

@@ -7,7 +7,7 @@ import pytest
 
 from dynascope import digest
 from dynascope.networks import MLP, Ensemble
-from dynascope.sweep import Sweepable, sweep
+from dynascope.sweep import Workload, sweep
 from dynascope.sweep.folder import RESULTS, SweepFolder
 
 DEFAULTS = {"slope": 0.0, "learning_rate": 0.05, "batch_size": 4, "seed": 0}
@@ -28,7 +28,7 @@ def train(pack):
     return [run.isel(copy=place, drop=True)[["loss", "accuracy"]].drop_attrs() for place in range(len(pack))]
 
 
-ABLE = Sweepable(train, DEFAULTS, shared=("batch_size",), seconds=10.0)
+ABLE = Workload(train, DEFAULTS, shared=("batch_size",), seconds=10.0)
 GRID = [{"slope": slope, "batch_size": batch} for batch in (4, 8) for slope in (0.0, 0.3, 0.6)]
 GRID = [each | {"seed": number} for number, each in enumerate(GRID)]
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import xarray as xr
 
 from dynascope.experiments.claims import Claim
-from dynascope.sweep.sweepable import Sweepable
+from dynascope.sweep.workload import Workload
 
 SCALES = ("smoke", "laptop", "paper")
 
@@ -133,7 +133,7 @@ class Experiment:
     run: Callable[[Any], xr.Dataset]
     check: Callable[[xr.Dataset], tuple[Claim, ...]]
     plot: Callable[[xr.Dataset], Any]
-    sweep: Sweepable | None = None
+    sweep: Workload | None = None
 
     def config(self, scale: str) -> Any:
         """Return the settings of a scale.

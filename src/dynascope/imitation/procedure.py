@@ -7,19 +7,19 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from dynascope.checks import count, one_of, scalar
 from dynascope.imitation import judging
 from dynascope.imitation.clouds import collapse, noise_covariance, separability
 from dynascope.imitation.runs import class_means
-from dynascope.models.elastic.compare import learning_stages
 from dynascope.models.elastic.estimate import STRENGTHS, estimate_strengths
-from dynascope.models.elastic.following import MODELS, Drift, drifts, follow, power_law, solve
 from dynascope.models.elastic.geometry import symmetric_root
 from dynascope.models.elastic.model import LocallyElastic
+from dynascope.models.elastic.path_fit import MODELS, Drift, drifts, follow, power_law, solve
 from dynascope.models.elastic.strengths import PowerLaw
 from dynascope.models.elastic.tails import tail_index
-from dynascope.models.elastic.trials import bootstrap_weights, interval, resampled, too_few
-from dynascope.models.parameters import count, one_of, scalar
 from dynascope.records import digest, with_provenance
+from dynascope.statistics.resampling import bootstrap_weights, interval, resampled, too_few
+from dynascope.statistics.stages import learning_stages
 
 PROCEDURES = ("followed", "published")
 _HORIZON = 40  # a path is followed a fortieth of its points ahead

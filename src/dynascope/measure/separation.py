@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float, Int
 
+from dynascope.checks import count, one_of, scalar
 from dynascope.measure.arrays import (
     checked,
     class_codes,
@@ -20,7 +21,6 @@ from dynascope.measure.arrays import (
     rows_of,
     to_numpy,
 )
-from dynascope.models.parameters import count, one_of, scalar
 
 KINDS = ("trace", "pinv", "regression")
 MARGIN, DEAD_BELOW, CONFIDENCE = 0.5, 0.1, 0.95

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from dynascope.data.parity import SparseParity
-from dynascope.networks import chance
+from dynascope.networks import draws
 from dynascope.progress import progress_bar
 
-_SAMPLES, _SKILL, _TEST = 3, 4, 5  # streams beside those of `chance`
+_SAMPLES, _SKILL, _TEST = 3, 4, 5  # streams beside those of `draws`
 _BETAS, _TINY = (0.9, 0.999), 1e-8  # Adam's, as in its paper
 _PIECE = 200  # steps between two looks at the clock
 
@@ -63,7 +63,7 @@ class ParityTrainer:
         self.settings, self.task = settings, settings.task
         self.device, self.dtype = torch.device(settings.device), getattr(torch, settings.precision)
         sizes = max(len(settings.data), 1)
-        own = chance.keys(torch.full((settings.trials,), settings.seed), torch.arange(settings.trials))
+        own = draws.keys(torch.full((settings.trials,), settings.seed), torch.arange(settings.trials))
         self.keys = own.repeat(sizes).to(self.device)[:, None]  # (copy, 1); a trial is the same at every size
         self.sizes = torch.tensor(settings.data).repeat_interleave(settings.trials).to(self.device)[:, None]
         self.bounds = torch.as_tensor(np.array([0.0, *np.cumsum(self.task.frequency)[:-1], 1.0])).to(self.device)
@@ -83,7 +83,7 @@ class ParityTrainer:
         parts: dict[str, list[Tensor]] = {"hidden": [], "readout": [], "offset": []}
         for width in self.settings.widths:
             shape = ((inputs + 1) * width + 1,)
-            drawn = [chance.normal(chance.keys(key, chance.START, width), shape, torch.float64) for key in keys]
+            drawn = [draws.normal(draws.keys(key, draws.START, width), shape, torch.float64) for key in keys]
             hidden, readout, offset = torch.stack(drawn).tensor_split((inputs * width, (inputs + 1) * width), dim=1)
             for name, part in zip(parts, (hidden.view(-1, inputs, width), readout, offset), strict=True):
                 parts[name].append(self.settings.initial * part)
@@ -99,10 +99,10 @@ class ParityTrainer:
         """
         task = self.task
         patterns = 0 if skill is None else task.relevant  # as many lowest bits of the number say the relevant bits
-        word = chance.keys(self.keys, _SAMPLES if skill is None else _TEST + skill, number >> patterns)
+        word = draws.keys(self.keys, _SAMPLES if skill is None else _TEST + skill, number >> patterns)
         bits = (word[..., None] >> torch.arange(task.bits, device=self.device)) & 1
         if skill is None:
-            level = _uniform(chance.keys(word, _SKILL))[..., None]
+            level = _uniform(draws.keys(word, _SKILL))[..., None]
             control = (level >= self.bounds[:-1]) & (level < self.bounds[1:])
         else:
             control = torch.arange(task.skills, device=self.device).eq(skill).expand(*number.shape, -1)
@@ -117,7 +117,7 @@ class ParityTrainer:
         """Which samples the next batch holds: (copy, sample)."""
         if not self.settings.data:
             return (self.step * self.settings.batch + self.place).expand(len(self.keys), -1)
-        drawn = chance.keys(chance.keys(self.keys, chance.ORDER, self.step), self.place)
+        drawn = draws.keys(draws.keys(self.keys, draws.ORDER, self.step), self.place)
         return (_uniform(drawn) * self.sizes).long()
 
     # --- training -------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dynascope.networks import chance
+from dynascope.networks import draws
 from dynascope.networks.network import Network
 
 OPTIMIZERS, LOSSES, SAMPLINGS = ("sgd", "adam", "adamw"), ("cross_entropy", "mse"), ("replacement", "shuffled")
@@ -47,7 +47,7 @@ def initial_state(network: Network, settings: Settings) -> tuple[dict[str, Tenso
             if (last := name.rpartition(".")[2]) in settings.vary:
                 buffer.fill_(float(settings.vary[last][index]))
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(chance.keys(torch.tensor(settings.seed), number, chance.START)))
+            torch.manual_seed(int(draws.keys(torch.tensor(settings.seed), number, draws.START)))
             own.reset_parameters()
         for held, tensors in ((parameters, own.named_parameters()), (buffers, own.named_buffers())):
             for name, tensor in tensors:

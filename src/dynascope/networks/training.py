@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
 
-from dynascope.networks import chance
+from dynascope.networks import draws
 from dynascope.networks.network import Dropout, Linear, Network
 from dynascope.networks.settings import Settings, initial_state
 
@@ -97,8 +97,11 @@ class Trainer:
         spoiled = (np.broadcast_to(given.label_noise, (self.size,)) * given.batch_size).astype(int)
         self.spoiled = torch.as_tensor(spoiled).to(self.device) if spoiled.any() else None
         numbers = torch.as_tensor(given.copies).to(self.device)
-        own = chance.keys(torch.full_like(numbers, given.seed), numbers)
-        self.order_keys, self.noise_keys = chance.keys(own, chance.ORDER), chance.keys(own, chance.NOISE)
+        own = draws.keys(torch.full_like(numbers, given.seed), numbers)
+        self.order_keys, self.noise_keys = (
+            draws.keys(own, draws.ORDER),
+            draws.keys(own, draws.NOISE),
+        )
         layers = {n: layer for n, layer in self.network.named_modules() if isinstance(layer, Dropout)}
         self.drops = any(bool(self.buffers[f"{name}.dropout"].any()) for name in layers)
         self.dropouts = list(layers.values())
@@ -129,8 +132,8 @@ class Trainer:
             state |= {f"first_moment/{name}": z.clone() for name, z in zeros.items()}
         if self.settings.optimizer != "sgd":
             state |= {f"second_moment/{name}": z for name, z in zeros.items()}
-        draws = self.size * self.settings.batch_size
-        block = max(1, min(_BLOCK_STEPS, _BLOCK_DRAWS // draws))
+        numbers = self.size * self.settings.batch_size
+        block = max(1, min(_BLOCK_STEPS, _BLOCK_DRAWS // numbers))
         self.order = self._whole((block, self.size, self.settings.batch_size))
         if self.keep_drawn:
             shape = (*self.order.shape, self.network.classes)
@@ -153,7 +156,7 @@ class Trainer:
         x, y = self.x[pick], self.y.flatten(0, 1)[pick + self.rows]
         step = self.mutable["step"]
         if self.noisy:
-            keys = chance.keys(self.noise_keys, step)
+            keys = draws.keys(self.noise_keys, step)
             x, y = self._spoil(x, y, keys)
         held = self._held()
         seen = self._forward(held, x, dict.fromkeys(self.key_names, keys) if self.key_names else {})
@@ -208,11 +211,11 @@ class Trainer:
         """Noise drawn anew for every batch. A batch is in random order: its first labels are as good as any."""
         if self.spoiled is not None:
             shape, classes = y.shape[1:], self.network.classes
-            drawn = vmap(lambda key: chance.uniform(key, shape, torch.float64))(chance.keys(keys, chance.LABELS))
+            drawn = vmap(lambda key: draws.uniform(key, shape, torch.float64))(draws.keys(keys, draws.LABELS))
             first = torch.arange(y.shape[1], device=self.device) < self.spoiled[:, None]
             y = torch.where(first, (drawn * classes).long(), y)
         if self.noisy_inputs:
-            noise = vmap(lambda key: chance.normal(key, x.shape[1:], self.dtype))(chance.keys(keys, chance.INPUTS))
+            noise = vmap(lambda key: draws.normal(key, x.shape[1:], self.dtype))(draws.keys(keys, draws.INPUTS))
             x = x + _over(self.input_noise, x) * noise
         return x, y
 
@@ -279,15 +282,13 @@ class Trainer:
         samples, batch = self.x.shape[0], self.settings.batch_size
         if self.settings.sampling == "replacement":
             steps = torch.arange(first, first + count, device=self.device)
-            own = chance.keys(self.order_keys[None, :].expand(count, -1), steps[:, None])
-            drawn = vmap(vmap(lambda key: chance.uniform(key, (batch,), torch.float64)))(own)
+            own = draws.keys(self.order_keys[None, :].expand(count, -1), steps[:, None])
+            drawn = vmap(vmap(lambda key: draws.uniform(key, (batch,), torch.float64)))(own)
             return (drawn * samples).long()
         length = samples // batch
         epochs = []
         for epoch in range(first // length, (first + count - 1) // length + 1):
-            drawn = vmap(lambda key: chance.uniform(key, (samples,), torch.float64))(
-                chance.keys(self.order_keys, epoch)
-            )
+            drawn = vmap(lambda key: draws.uniform(key, (samples,), torch.float64))(draws.keys(self.order_keys, epoch))
             order = drawn.argsort(1)[:, : length * batch]
             epochs.append(order.view(self.size, length, batch).transpose(0, 1))
         start = first % length

@@ -10,7 +10,7 @@
 """
 
 from dynascope.sweep.running import asked, status, sweep
-from dynascope.sweep.sweepable import Sweepable
 from dynascope.sweep.table import gather
+from dynascope.sweep.workload import Workload
 
-__all__ = ["Sweepable", "asked", "gather", "status", "sweep"]
+__all__ = ["Workload", "asked", "gather", "status", "sweep"]

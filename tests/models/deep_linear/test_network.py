@@ -7,7 +7,7 @@ import pytest
 
 from dynascope import DeepLinear, grid
 from dynascope.models.deep_linear import equations, exact
-from dynascope.models.deep_linear.training import DivergenceError
+from dynascope.models.deep_linear.descent import DivergenceError
 from dynascope.records import attribute
 
 SMALL = {"depth": 3, "width": [4, 5, 3, 4], "teacher": (1.0, 0.5)}

@@ -15,12 +15,12 @@ from dynascope.experiments.elastic.network_imitation import check_imitation, dra
 from dynascope.experiments.elastic.network_imitation import statements as imitation_statements
 from dynascope.experiments.elastic.network_training import Training, growth_of_each, pictures, read_strengths, train
 from dynascope.experiments.registry import Experiment
-from dynascope.models.elastic.compare import learning_stages
-from dynascope.models.elastic.derivative import local_derivative
 from dynascope.models.elastic.estimate import estimate_strengths
 from dynascope.models.elastic.tails import tail_index
-from dynascope.models.elastic.trials import bootstrap_weights
 from dynascope.records import attribute, with_provenance
+from dynascope.statistics.derivative import local_derivative
+from dynascope.statistics.resampling import bootstrap_weights
+from dynascope.statistics.stages import learning_stages
 
 _WINDOWS = (11, 51, 101, 191, 301)  # of Fig. D.1, and 191 of Fig. 3
 _FIG_3 = 191

@@ -8,9 +8,9 @@ import xarray as xr
 from jaxtyping import Float
 
 from dynascope.data import geomnist, images
-from dynascope.models.elastic.derivative import local_derivative
 from dynascope.models.elastic.estimate import estimate_strengths
 from dynascope.models.elastic.geometry import margin_amplitudes
+from dynascope.statistics.derivative import local_derivative
 
 READINGS = {  # name -> geometry and method of the estimate
     "L-model": ("logits", "exact"),

@@ -8,8 +8,8 @@ import numpy as np
 import xarray as xr
 
 from dynascope.experiments.claims import Claim, three_errors
+from dynascope.experiments.phases.load_curves import data_set
 from dynascope.experiments.phases.shapes import curvature, mean_error, straightness
-from dynascope.experiments.phases.training import data_set
 from dynascope.experiments.registry import Experiment
 from dynascope.models.spring_block.fit import fit_chain
 from dynascope.networks import MLP, Ensemble

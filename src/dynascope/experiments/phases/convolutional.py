@@ -9,8 +9,8 @@ import xarray as xr
 
 from dynascope.experiments.claims import Claim, three_errors
 from dynascope.experiments.phases.curves import recorded
+from dynascope.experiments.phases.load_curves import data_set
 from dynascope.experiments.phases.shapes import curvature, mean_error
-from dynascope.experiments.phases.training import data_set
 from dynascope.experiments.registry import Experiment
 from dynascope.networks import CNN, Ensemble
 

@@ -9,8 +9,8 @@ import xarray as xr
 
 from dynascope.data.tables import diabetes
 from dynascope.experiments.claims import Claim, three_errors
+from dynascope.experiments.phases.load_curves import data_set, run_grid
 from dynascope.experiments.phases.shapes import curvature, mean_error, straightness
-from dynascope.experiments.phases.training import data_set, run_grid
 from dynascope.experiments.registry import Experiment
 from dynascope.networks import MLP, Ensemble
 from dynascope.networks.arguments import device, device_name

@@ -8,8 +8,8 @@ import numpy as np
 import xarray as xr
 
 from dynascope.experiments.claims import Claim, three_errors
+from dynascope.experiments.phases.load_curves import phase_training, run_grid
 from dynascope.experiments.phases.shapes import best_where_straight, curvature, mean_error, straightness
-from dynascope.experiments.phases.training import phase_training, run_grid
 from dynascope.experiments.registry import Experiment
 from dynascope.networks.arguments import device, device_name
 from dynascope.records import attribute, with_provenance
@@ -124,7 +124,7 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
         straight = straightness(loads[row, ..., 0, :])
         judged["accuracy"] = best_where_straight(claims["accuracy"], accuracy[row], straight)
     if settings["thorough"]:
-        judged |= _beside(claims, loads, pinv[..., 0, :], nonlinear)
+        judged |= _train_against_test(claims, loads, pinv[..., 0, :], nonlinear)
     return tuple(judged[name] for name in claims)
 
 
@@ -154,7 +154,9 @@ def _best_where_concave(claim: Claim, accuracy: np.ndarray, bend: np.ndarray) ->
     return claim.exceeds(mean, 0.0, three_errors(error), note=f"curvature in row {row + 1}, column {column + 1}")
 
 
-def _beside(claims: dict[str, Claim], loads: np.ndarray, pinv: np.ndarray, nonlinear: np.ndarray) -> dict[str, Claim]:
+def _train_against_test(
+    claims: dict[str, Claim], loads: np.ndarray, pinv: np.ndarray, nonlinear: np.ndarray
+) -> dict[str, Claim]:
     """Train beside test, one measure of separation beside the other; loads are (slope, noise, run, probe, layer)."""
     straight = straightness(loads[0, ..., 0, :])  # (noise, run)
     inside = 1 + int(straight[1:-1].mean(axis=-1).argmax())

@@ -19,7 +19,7 @@ from dynascope.experiments.phases import curves
 from dynascope.experiments.phases.shapes import curvature, mean_error
 from dynascope.experiments.registry import Experiment
 from dynascope.networks import Ensemble
-from dynascope.networks.special import OrthogonalMLP
+from dynascope.networks.mlp_variants import OrthogonalMLP
 
 # name -> (loss, whether all samples make a step)
 KINDS = {

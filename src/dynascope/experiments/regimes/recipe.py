@@ -155,15 +155,15 @@ def final(record: xr.Dataset, name: str, case: str) -> np.ndarray:
     return np.asarray(values.sel(probe="test") if "probe" in values.dims else values, float)
 
 
-def beside(claim: Claim, first: np.ndarray, second: np.ndarray, *, note: str = "", margin: float = 0.0) -> Claim:
+def exceeds(claim: Claim, first: np.ndarray, second: np.ndarray, *, note: str = "", margin: float = 0.0) -> Claim:
     """Judge that the mean of the first networks exceeds that of the second by more than `margin`."""
     error = np.hypot(*(each.std(ddof=1) / np.sqrt(len(each)) for each in (first, second)))
     return claim.exceeds(first.mean(), second.mean() + margin, three_errors(error), note=note)
 
 
-def each_beside(claim: Claim, *pairs: tuple[np.ndarray, np.ndarray], note: str = "") -> Claim:
+def each_exceeds(claim: Claim, *pairs: tuple[np.ndarray, np.ndarray], note: str = "") -> Claim:
     """Judge several comparisons as one claim: the mean of each first exceeds that of its second."""
-    judged = [beside(claim, *pair) for pair in pairs]
+    judged = [exceeds(claim, *pair) for pair in pairs]
     parts = (
         [value for one in judged for value in getattr(one, name)] for name in ("measured", "expected", "tolerance")
     )

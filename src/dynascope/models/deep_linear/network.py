@@ -11,11 +11,13 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from dynascope.checks import count, flag, one_of, require, scalar
 from dynascope.models import stepping
 from dynascope.models.deep_linear import exact
+from dynascope.models.deep_linear.at_weights import LinearNetwork
+from dynascope.models.deep_linear.descent import DivergenceError, Point, run_networks
 from dynascope.models.deep_linear.equations import STEPS, elements
-from dynascope.models.deep_linear.objects import LinearNetwork
-from dynascope.models.deep_linear.results import RESULT_NAMES, label_run
+from dynascope.models.deep_linear.labels import RESULT_NAMES, label_run
 from dynascope.models.deep_linear.teacher import (
     balanced_weights,
     draw_data,
@@ -25,9 +27,8 @@ from dynascope.models.deep_linear.teacher import (
     read_widths,
     square_root,
 )
-from dynascope.models.deep_linear.training import DivergenceError, Point, run_networks
 from dynascope.models.noise import seed_key
-from dynascope.models.parameters import ParameterValue, broadcast, count, flag, one_of, refuse_unknown, require, scalar
+from dynascope.models.parameters import ParameterValue, broadcast, refuse_unknown
 from dynascope.records import with_provenance
 
 CITE = "corlouer2026stochastic"

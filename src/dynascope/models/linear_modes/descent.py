@@ -88,7 +88,7 @@ def run_descent(
     empty = ((0, 0), (0, 0), (0, stepping.padded_trials(trials) - trials))
     with jax.enable_x64(precision == "float64"):
         state = {name: jnp.asarray(np.pad(weights, empty), precision) for name, weights in start.items()}
-        path = stepping.march(
+        path = stepping.saved_states(
             descent_step if batch is None else sampled_step,
             state,
             parameters,

@@ -8,8 +8,9 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from dynascope.checks import increasing, require, scalar
 from dynascope.models.linear_modes.feedback import growth, time_between
-from dynascope.models.parameters import Grid, ParameterValue, broadcast, increasing, require, scalar
+from dynascope.models.parameters import Grid, ParameterValue, broadcast
 from dynascope.records import with_provenance
 
 _FIELDS = ("variance", "target", "first", "second")

@@ -8,23 +8,13 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from dynascope.checks import as_float, count, increasing, one_of, require, scalar
 from dynascope.models import stepping
 from dynascope.models.linear_modes.descent import drawn_weights, run_descent
 from dynascope.models.linear_modes.diagonal import TIME_LABEL
 from dynascope.models.linear_modes.feedback import growth, growth_limit
 from dynascope.models.noise import seed_key
-from dynascope.models.parameters import (
-    Grid,
-    ParameterValue,
-    as_float,
-    broadcast,
-    count,
-    increasing,
-    one_of,
-    refuse_unknown,
-    require,
-    scalar,
-)
+from dynascope.models.parameters import Grid, ParameterValue, broadcast, refuse_unknown
 from dynascope.records import with_provenance
 
 _SETTINGS = ("target", "output_scale", "variance", "weight_scale")

@@ -9,9 +9,10 @@ import xarray as xr
 from jaxtyping import Float
 from scipy.integrate import solve_ivp
 
+from dynascope.checks import as_float, count, increasing, require, scalar
 from dynascope.models.linear_modes.diagonal import TIME_LABEL
 from dynascope.models.noise import seed_key
-from dynascope.models.parameters import Grid, ParameterValue, as_float, broadcast, count, increasing, require, scalar
+from dynascope.models.parameters import Grid, ParameterValue, broadcast
 from dynascope.records import with_provenance
 
 _CORE = {"correlation": ("input", "output"), "first": ("input", "hidden"), "second": ("hidden", "output")}

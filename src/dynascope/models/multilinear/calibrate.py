@@ -8,9 +8,9 @@ import xarray as xr
 from jaxtyping import Float
 from scipy.special import stdtrit
 
+from dynascope.checks import as_float, one_of, require, scalar
 from dynascope.models.multilinear import emergence
 from dynascope.models.multilinear.model import Multilinear
-from dynascope.models.parameters import as_float, one_of, require, scalar
 
 _STEP = 1e-4  # of the number's logarithm, for its derivative
 _GRID = 60  # values of the calibration tried before the best one is refined

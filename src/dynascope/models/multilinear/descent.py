@@ -79,7 +79,7 @@ def run_descent(
     names = ("weight",) if tasks[0].linear else ("first", "second")
     start = np.broadcast_to(fields["initial"] ** (1 / len(names)), (len(slots.share), len(tasks), lanes))
     with jax.enable_x64(True):
-        states = stepping.march(
+        states = stepping.saved_states(
             batch_step if options.batch else full_step,
             {name: jnp.array(start, options.precision) for name in names},
             trained,

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from dynascope.models.parameters import as_float, count, increasing, require, scalar
+from dynascope.checks import as_float, count, increasing, require, scalar
 
 
 @dataclass(frozen=True)

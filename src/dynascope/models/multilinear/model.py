@@ -10,23 +10,13 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from dynascope.checks import as_float, count, flag, one_of, require, scalar
 from dynascope.models import stepping
 from dynascope.models.multilinear import emergence, scaling
 from dynascope.models.multilinear.curves import SkillSet
 from dynascope.models.multilinear.descent import Options, label_run, run_descent
 from dynascope.models.noise import seed_key
-from dynascope.models.parameters import (
-    Grid,
-    ParameterValue,
-    as_float,
-    broadcast,
-    count,
-    flag,
-    one_of,
-    refuse_unknown,
-    require,
-    scalar,
-)
+from dynascope.models.parameters import Grid, ParameterValue, broadcast, refuse_unknown
 from dynascope.records import with_provenance
 
 CITE = "nam2024inductive"

@@ -12,8 +12,8 @@ import xarray as xr
 from jaxtyping import Float
 from scipy.special import gamma, roots_jacobi, stdtrit, zeta
 
+from dynascope.checks import as_float, scalar
 from dynascope.models.multilinear.curves import SkillSet
-from dynascope.models.parameters import as_float, scalar
 
 RESOURCES = ("time", "data", "parameters", "compute")
 _LEGENDRE = np.polynomial.legendre.leggauss(20)

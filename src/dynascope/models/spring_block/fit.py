@@ -18,7 +18,7 @@ import xarray as xr
 from jaxtyping import Array, Float
 from scipy.special import stdtrit
 
-from dynascope.models.parameters import as_float, count, flag, increasing, require, scalar
+from dynascope.checks import as_float, count, flag, increasing, require, scalar
 from dynascope.models.spring_block.chain import SpringBlock
 from dynascope.models.spring_block.closed_form import mean_path
 from dynascope.records import with_provenance

@@ -1,6 +1,6 @@
 """Train one pack of networks and measure their load curves: what every phase diagram of the paper repeats.
 
-`phase_training` is sweepable: `sweep(phase_training, grid={"slope": …, "dropout": …}, seeds=10, out=…)` runs it on many
+`phase_training` can be swept: `sweep(phase_training, grid={"slope": …, "dropout": …}, seeds=10, out=…)` runs it on many
 cores or machines, `run_grid` in this process.
 """
 
@@ -14,10 +14,10 @@ import xarray as xr
 from dynascope.data import images
 from dynascope.networks import MLP, Ensemble
 from dynascope.networks.arguments import device
+from dynascope.networks.mlp_variants import ConstantMLP
 from dynascope.networks.network import Network
-from dynascope.networks.special import ConstantMLP
 from dynascope.sweep.plan import make_plan
-from dynascope.sweep.sweepable import Configuration, Sweepable
+from dynascope.sweep.workload import Configuration, Workload
 
 PROBES = ("train", "test")
 DEFAULTS: dict[str, Any] = {
@@ -112,7 +112,7 @@ def seconds(settings: Mapping[str, Any]) -> float:
     return float(6 * weights * len(x) * settings["epochs"] / 1e10 + 1e-4 * steps + 1e-2)
 
 
-phase_training = Sweepable(train, DEFAULTS, shared=SHARED, seconds=seconds, name="phase_training")
+phase_training = Workload(train, DEFAULTS, shared=SHARED, seconds=seconds, name="phase_training")
 
 
 def run_grid(grid: Mapping[str, Sequence[Any]], *, seeds: int, fixed: Mapping[str, Any]) -> xr.Dataset:

@@ -13,11 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from dynascope.checks import as_float, count, flag
 from dynascope.models.deep_linear import exact
 from dynascope.models.deep_linear.equations import error_noise
 from dynascope.models.deep_linear.teacher import balanced_factors, square_root
 from dynascope.models.noise import normals, seed_key
-from dynascope.models.parameters import Grid, as_float, count, flag
+from dynascope.models.parameters import Grid
 
 
 class ModeSDE(NamedTuple):
