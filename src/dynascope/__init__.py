@@ -7,6 +7,7 @@ loaded on first use, so that importing the package stays quick.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from dynascope.deprecation import new_name
 from dynascope.models.parameters import grid
 from dynascope.models.spring_block import SpringBlock
 from dynascope.records import digest, load, save
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from dynascope.models.elastic.strengths import PowerLaw, Sampled
     from dynascope.models.linear_modes import DiagonalNetwork, ScalarNetwork, TwoLayerLinear, learnability
     from dynascope.models.mode_equation.model import ModeEquation
-    from dynascope.models.multilinear import Multilinear, calibrate_emergence
-    from dynascope.models.spring_block.fit import fit_chain
+    from dynascope.models.multilinear import Multilinear, estimate_emergence
+    from dynascope.models.spring_block.estimate import estimate_chain
     from dynascope.monitor.attach import watch
     from dynascope.statistics.stages import learning_stages
 
@@ -39,12 +40,12 @@ __all__ = [
     "ScalarNetwork",
     "SpringBlock",
     "TwoLayerLinear",
-    "calibrate_emergence",
     "digest",
+    "estimate_chain",
     "estimate_elasticity",
+    "estimate_emergence",
     "estimate_strengths",
     "etf_distance",
-    "fit_chain",
     "grid",
     "imitate",
     "learnability",
@@ -69,12 +70,12 @@ _ON_FIRST_USE = {
     "Sampled": "models.elastic.strengths",
     "ScalarNetwork": "models.linear_modes",
     "TwoLayerLinear": "models.linear_modes",
-    "calibrate_emergence": "models.multilinear",
+    "estimate_emergence": "models.multilinear",
     "estimate_elasticity": "models.elastic.elasticity",
     "estimate_strengths": "models.elastic.estimate",
     "etf_distance": "measure.collapse",
     "imitate": "imitation",
-    "fit_chain": "models.spring_block.fit",
+    "estimate_chain": "models.spring_block.estimate",
     "learnability": "models.linear_modes",
     "learning_stages": "statistics.stages",
     "relative_difference": "models.elastic.difference",
@@ -84,8 +85,10 @@ _ON_FIRST_USE = {
     "watch": "monitor.attach",
 }
 
+_RENAMED = {"calibrate_emergence": "estimate_emergence", "fit_chain": "estimate_chain"}
+
 
 def __getattr__(name: str) -> Any:
     if name not in _ON_FIRST_USE:
-        raise AttributeError(f"module 'dynascope' has no attribute {name!r}")
+        name = new_name("dynascope", name, _RENAMED)
     return getattr(importlib.import_module(f"dynascope.{_ON_FIRST_USE[name]}"), name)

@@ -33,7 +33,7 @@ def test_a_sweep_is_what_the_experiment_runs(tmp_path):
     grid = {"slope": [0.0, 1.0], "dropout": [0.0, 0.2]}
     swept = sweep(load_curves.phase_training, grid, tmp_path, seeds=2, fixed=TINY, scheduler="here", progress=False)
     here = load_curves.run_grid(grid, seeds=2, fixed=TINY)
-    assert here["load"].dims == ("slope", "dropout", "seed", "probe", "layer")
+    assert here["load"].dims == ("slope", "dropout", "trial", "probe", "layer")
     np.testing.assert_allclose(swept["load"].transpose(*here["load"].dims), here["load"], rtol=1e-4)
 
 
@@ -69,7 +69,7 @@ def _diagram(bend, straight_gain=0.0):
     load = 1 - layers / 2 - bends[..., None, None, None] * layers**2 / 2 + 0.0004 * random.normal(size=(3, 4, 5, 2, 8))
     accuracy = 0.97 - np.abs(bends)[..., None, None] + straight_gain * np.abs(bends)[..., None, None] * np.ones((5, 2))
     accuracy = accuracy + 0.0002 * random.normal(size=(3, 4, 5, 2))
-    dims = ("slope", "dropout", "seed", "probe", "layer")
+    dims = ("slope", "dropout", "trial", "probe", "layer")
     pinv = np.where((slopes < 1)[:, None, None, None, None], load, 0.1 * load)
     record = xr.Dataset(
         {"load": (dims, load), "load_pinv": (dims, pinv), "accuracy": (dims[:-1], accuracy)},
@@ -120,7 +120,7 @@ def test_accuracy_elsewhere_is_caught():
     layers, bends = np.arange(8), np.array([0.0, 0.1, 0.2])
     load = np.broadcast_to((-layers - bends[:, None] * layers**2)[None, :, None], (2, 3, 4, 8))
     score = np.broadcast_to(np.array([0.5, 0.9, 0.9])[None, :, None], (2, 3, 4)) + 1e-3 * np.arange(4)
-    dims = ("kind", "setting", "seed")
+    dims = ("kind", "setting", "trial")
     spoilt = xr.Dataset({"load": ((*dims, "layer"), load), "score": (dims, score)})
     assert _failed(much_data.check(spoilt)) == {"fig-s12a-accuracy", "fig-s12b-accuracy"}
     assert not _failed(much_data.check(spoilt.assign(score=1 - spoilt["score"])))
@@ -146,7 +146,9 @@ def test_settings_without_the_effect_are_caught(name, spoil, expected, monkeypat
         fitted = xr.Dataset({name + end: 0.0 for name in chain.FITTED for end in ("", "_low", "_high")})
         fitted = fitted.assign(residual=1.0, simulation_gap=0.0, ok=True)
         monkeypatch.setattr(
-            chain, "fit_chain", lambda load, times: fitted.assign(fitted_load=(("time", "layer"), load.mean(axis=0)))
+            chain,
+            "estimate_chain",
+            lambda load, times: fitted.assign(fitted_load=(("time", "layer"), load.mean(axis=0))),
         )
     experiment = registry.find(f"phases/{name}")
     config = dataclasses.replace(experiment.config("smoke"), **small, **spoil)
@@ -168,5 +170,5 @@ def test_constants_keep_the_variance_of_features():
 def test_records_of_curves_are_labelled():
     config = dataclasses.replace(registry.find("phases/regression").config("smoke"), epochs=1, seeds=2, samples=10)
     record = curves.run_regression(config)
-    assert record["load"].dims == ("kind", "setting", "seed", "layer")
+    assert record["load"].dims == ("kind", "setting", "trial", "layer")
     assert record["kind"].values.tolist() == list(curves.KINDS)

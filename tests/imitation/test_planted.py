@@ -17,7 +17,7 @@ TIMES = np.linspace(0.0, 60.0, 121)
 
 def recorded(means, times=TIMES):
     """The record that an ensemble would have left."""
-    return xr.Dataset({"class_mean": (("copy", "step", "class", "logit"), means)}, coords={"step": times})
+    return xr.Dataset({"class_mean": (("trial", "step", "class", "logit"), means)}, coords={"step": times})
 
 
 @pytest.fixture(scope="module")

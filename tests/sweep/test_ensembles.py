@@ -1,4 +1,4 @@
-"""Packs that are really trained together: copies of one ensemble, each with its own slope and start."""
+"""Packs that are really trained together: trials of one ensemble, each with its own slope and start."""
 
 import json
 
@@ -18,14 +18,14 @@ def train(pack):
     settings = {name: [each[name] for each in pack] for name in ("slope", "learning_rate", "seed")}
     ensemble = Ensemble(
         MLP((3,), 2, width=6, depth=2),
-        copies=settings["seed"],
+        trials=settings["seed"],
         learning_rate=settings["learning_rate"],
         batch_size=pack[0]["batch_size"],
         vary={"slope": settings["slope"]},
         device="cpu",
     )
-    run = ensemble.fit(x, (x[:, 0] > 0).astype(int), steps=30, record_every=10)
-    return [run.isel(copy=place, drop=True)[["loss", "accuracy"]].drop_attrs() for place in range(len(pack))]
+    run = ensemble.train(x, (x[:, 0] > 0).astype(int), steps=30, record_every=10)
+    return [run.isel(trial=place, drop=True)[["loss", "accuracy"]].drop_attrs() for place in range(len(pack))]
 
 
 ABLE = Workload(train, DEFAULTS, shared=("batch_size",), seconds=10.0)

@@ -45,7 +45,7 @@ def imitate(
     `models.elastic.following`), the ODE and the SDE are solved with them, from the reference time on. Nothing is
     rescaled. Time is that of the record: training steps.
 
-    run: what `class_means` reads: a record of `Ensemble.fit`, a watched run, a path to either, or a list of them.
+    run: what `class_means` reads: a record of `Ensemble.train`, a watched run, a path to either, or a list of them.
     geometry: one of isotropic, logits, mixture, softmax (two strengths: α within, β between classes), general (logits
         with a strength for every ordered pair) and kernel (softmax (B.4) with one for every pair), a list of these, or
         "all"; several give the result a dimension `geometry`.

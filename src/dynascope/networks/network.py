@@ -1,4 +1,4 @@
-"""What all networks share: named stages, probe points, and small layers whose settings can differ between copies."""
+"""What all networks share: named stages, probe points, and small layers whose settings can differ between trials."""
 
 import copy
 from collections import OrderedDict
@@ -15,7 +15,7 @@ ADJUSTABLE = ("slope", "dropout", "input_scale", "output_scale", "weight_scale",
 
 
 class LeakyReLU(nn.Module):
-    """x for x > 0, slope·x else; the slope is a buffer, so that copies can differ.
+    """x for x > 0, slope·x else; the slope is a buffer, so that trials can differ.
 
     Written as slope·x + (1 − slope)·relu(x), which takes a third of the time of a choice between two tensors.
     """
@@ -157,7 +157,7 @@ class Network(nn.Module):
 
     @property
     def adjustable(self) -> tuple[str, ...]:
-        """Settings that can differ between the copies of an ensemble."""
+        """Settings that can differ between the trials of an ensemble."""
         held = {name.rpartition(".")[2] for name, _ in self.named_buffers()}
         return tuple(name for name in ADJUSTABLE if name in held)
 

@@ -35,7 +35,7 @@ class ParitySettings:
     trials: int = 10
     widths: tuple[int, ...] = (1000,)
     data: tuple[int, ...] = ()
-    batch: int = 4000
+    batch_size: int = 4000
     learning_rate: float = 0.05
     optimizer: str = "sgd"
     weight_decay: float = 0.0
@@ -53,7 +53,7 @@ class ParityTrainer:
     network) says whose they are. Gradients are written out: with 1 in the inputs for the biases,
     ∂w = v·Σ x·error·[unit active] and ∂v = Σ active·error.
 
-    >>> trainer = ParityTrainer(ParitySettings(SparseParity(2, 8), trials=3, widths=(4, 5), batch=10))
+    >>> trainer = ParityTrainer(ParitySettings(SparseParity(2, 8), trials=3, widths=(4, 5), batch_size=10))
     >>> trainer.advance(2)
     >>> tuple(trainer.strengths(16).shape)
     (3, 2, 2)
@@ -67,7 +67,7 @@ class ParityTrainer:
         self.keys = own.repeat(sizes).to(self.device)[:, None]  # (copy, 1); a trial is the same at every size
         self.sizes = torch.tensor(settings.data).repeat_interleave(settings.trials).to(self.device)[:, None]
         self.bounds = torch.as_tensor(np.array([0.0, *np.cumsum(self.task.frequency)[:-1], 1.0])).to(self.device)
-        self.place = torch.arange(settings.batch, device=self.device)
+        self.place = torch.arange(settings.batch_size, device=self.device)
         owner = torch.repeat_interleave(torch.eye(len(settings.widths)), torch.tensor(settings.widths), dim=0)
         self.owner = owner.to(self.device, self.dtype)
         self.state = {name: start.repeat(sizes, *[1] * (start.ndim - 1)) for name, start in self._start(own).items()}
@@ -116,7 +116,7 @@ class ParityTrainer:
     def _numbers(self) -> Tensor:
         """Which samples the next batch holds: (copy, sample)."""
         if not self.settings.data:
-            return (self.step * self.settings.batch + self.place).expand(len(self.keys), -1)
+            return (self.step * self.settings.batch_size + self.place).expand(len(self.keys), -1)
         drawn = draws.keys(draws.keys(self.keys, draws.ORDER, self.step), self.place)
         return (_uniform(drawn) * self.sizes).long()
 
@@ -124,7 +124,7 @@ class ParityTrainer:
 
     def _step(self) -> None:
         """One batch, one update. Works on tensors only, so that CUDA can capture it."""
-        state, batch = self.state, self.settings.batch
+        state, batch = self.state, self.settings.batch_size
         x, sign = self.inputs(self._numbers())
         active = torch.relu_(x @ state["hidden"])  # (copy, sample, unit)
         error = active @ (state["readout"][..., None] * self.owner) + state["offset"][:, None, :]
@@ -215,7 +215,7 @@ def train_parity(
     Returns strength R/S (data, trial, width, step, skill) and train_loss (data, trial, width, step), the mean loss of
     the batches since the step recorded before; without training sets the first axis has the length 1.
 
-    >>> settings = ParitySettings(SparseParity(2, 8), trials=3, widths=(4, 5), batch=10)
+    >>> settings = ParitySettings(SparseParity(2, 8), trials=3, widths=(4, 5), batch_size=10)
     >>> train_parity(settings, [0, 4], samples=16)["strength"].shape
     (1, 3, 2, 2, 2)
     """

@@ -111,7 +111,7 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
     """Judge by runs: run i starts alike in every cell, so cells are compared run by run."""
     settings = attribute(record, "parameters")
     claims = claims_of(settings["figure"], thorough=settings["thorough"], best=settings["best"])
-    order = ("slope", settings["noise"], "seed", "probe", "layer")
+    order = ("slope", settings["noise"], "trial", "probe", "layer")
     loads, pinv = (record[name].transpose(*order).values[..., settings["first_layer"] :] for name in _LOADS)
     accuracy = record["accuracy"].transpose(*order[:-1]).values[..., 1].astype(float)
     nonlinear = record["slope"].values < 1
@@ -181,8 +181,8 @@ def plot(record: xr.Dataset) -> Any:
     figure, axes = new_figure(columns=2, width=7.5, height=5.5)
     plot_network_phases(record, axes[0, 0], noise=settings["noise"], first_layer=settings["first_layer"])
     axes[0, 0].set_title(f"Load curves of networks on {settings['data']} ({settings['figure']})")
-    loads = record["load"].sel(probe="train").transpose("slope", settings["noise"], "seed", "layer").values
-    accuracy = record["accuracy"].sel(probe="test").transpose("slope", settings["noise"], "seed").values.mean(axis=-1)
+    loads = record["load"].sel(probe="train").transpose("slope", settings["noise"], "trial", "layer").values
+    accuracy = record["accuracy"].sel(probe="test").transpose("slope", settings["noise"], "trial").values.mean(axis=-1)
     row, columns = int(accuracy.max(axis=1).argmax()), np.arange(accuracy.shape[1])
     straight = straightness(loads[row, ..., settings["first_layer"] :]).mean(axis=-1)
     axes[0, 1].plot(columns, accuracy[row], "k-o", label="test accuracy")

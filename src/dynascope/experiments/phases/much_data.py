@@ -57,7 +57,7 @@ def run(config: Config) -> xr.Dataset:
         ({"slope": list(config.slopes)}, full),
     ]
     trained = [run_grid(grid, seeds=config.seeds, fixed=common | own) for grid, own in grids]
-    dims = ("kind", "setting", "seed")
+    dims = ("kind", "setting", "trial")
     load, score = (np.stack([each[name].sel(probe=probe).values for each in trained])
                    for name, probe in (("load", "train"), ("accuracy", "test")))  # fmt: skip
     values = {
@@ -73,8 +73,8 @@ def run(config: Config) -> xr.Dataset:
 
 def check(record: xr.Dataset) -> tuple[Claim, ...]:
     """The accuracy where the curve is straightest beside the best, and beside the worst as its rival."""
-    loads = record["load"].transpose("kind", "setting", "seed", "layer").values
-    score = record["score"].transpose("kind", "setting", "seed").values.astype(float)
+    loads = record["load"].transpose("kind", "setting", "trial", "layer").values
+    score = record["score"].transpose("kind", "setting", "trial").values.astype(float)
     panels = zip(CLAIMS, score, straightness(loads), strict=True)
     return tuple(best_where_straight(claim, accuracy, straight) for claim, accuracy, straight in panels)
 

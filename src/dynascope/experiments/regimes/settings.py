@@ -42,7 +42,7 @@ def run_sizes(config: Recipe) -> xr.Dataset:
     cases = {}
     for part in _SIZES:
         few = max(1, round(part * config.train_per_class))
-        own = smaller(config, batch=min(config.batch, 10 * few))
+        own = smaller(config, batch_size=min(config.batch_size, 10 * few))
         cases[f"{10 * few} images"] = train(own, load(config, train_per_class=few))
     return gather("figure 7.1", config, cases, time.perf_counter() - begun)
 
@@ -191,8 +191,8 @@ ARCHITECTURE = Experiment(
     kind="figure",
     claims=(NORM, RESIDUAL, EARLY, *TABLE.values(), FEATURES, CIFAR),
     scales={
-        "smoke": smaller(SMOKE, width=2, steps=120, batch=32, **_CROSS_ENTROPY),
-        "laptop": smaller(LAPTOP, width=4, steps=400, batch=64, **_CROSS_ENTROPY),
+        "smoke": smaller(SMOKE, width=2, steps=120, batch_size=32, **_CROSS_ENTROPY),
+        "laptop": smaller(LAPTOP, width=4, steps=400, batch_size=64, **_CROSS_ENTROPY),
         "paper": smaller(PAPER, **_CROSS_ENTROPY),
     },
     run=run_architectures,

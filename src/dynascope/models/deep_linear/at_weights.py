@@ -35,7 +35,7 @@ class LinearNetwork(eqx.Module):
     learning_rate: Float[np.ndarray, "..."]
     batch_size: Float[np.ndarray, "..."]
     label_noise: Float[np.ndarray, "..."]
-    label_covariance: Float[np.ndarray, "output output"]
+    label_noise_covariance: Float[np.ndarray, "output output"]
     left: Float[np.ndarray, "output mode"]
     right: Float[np.ndarray, "input mode"]
     singular_values: Float[np.ndarray, " mode"]
@@ -117,7 +117,7 @@ class LinearNetwork(eqx.Module):
 
     def _label_covariances(self) -> Float[np.ndarray, "point output output"]:
         noise = np.broadcast_to(self.label_noise, self.grid.shape).reshape(-1, 1, 1)
-        return np.asarray(noise**2 * np.eye(self.widths[-1]) + self.label_covariance)
+        return np.asarray(noise**2 * np.eye(self.widths[-1]) + self.label_noise_covariance)
 
     def _task(self, label_covariance: Any) -> exact.Task:
         return exact.Task(self.teacher, self.left, self.right, label_covariance)
@@ -309,7 +309,7 @@ class LinearNetwork(eqx.Module):
         w, depth = self._amplitude(amplitude), self.depth
         if np.any(w < 0):
             raise ValueError(f"amplitude must be at least 0 on balanced, aligned weights, got {w.min()}")
-        if np.any(self.label_covariance):
+        if np.any(self.label_noise_covariance):
             raise ValueError("label_noise_covariance must not be given here: the closed form is for independent noise")
         noise, gap = np.broadcast_to(self.label_noise, self.grid.shape)[..., None], self.singular_values - w
         pairs = depth * (depth - 1)

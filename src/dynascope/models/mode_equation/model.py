@@ -159,7 +159,7 @@ class ModeEquation(eqx.Module):
         [0.5, 0.8808]
         """
         times, begin = increasing("times", times), self._start(start)
-        path = flow.flow(times, begin.reshape(-1), self._points()["singular_value"], depth=self.depth)
+        path = flow.solve(times, begin.reshape(-1), self._points()["singular_value"], depth=self.depth)
         return self._unfold(path)
 
     def time_to_reach(self, fraction: Any, start: Any) -> Float[np.ndarray, "..."]:
@@ -174,7 +174,7 @@ class ModeEquation(eqx.Module):
         require("fraction", fraction, fraction > 0, "be above 0")
         points = self._points()["singular_value"]
         wanted = np.broadcast_to(fraction.reshape(1, -1), (len(points), fraction.size))
-        waits = flow.passage_time(wanted, self._start(start).reshape(-1), points, depth=self.depth)
+        waits = flow.time_to_reach(wanted, self._start(start).reshape(-1), points, depth=self.depth)
         return waits.reshape((*self.grid.shape, *fraction.shape))
 
     def simulate(

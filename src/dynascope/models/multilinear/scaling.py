@@ -13,6 +13,7 @@ from jaxtyping import Float
 from scipy.special import gamma, roots_jacobi, stdtrit, zeta
 
 from dynascope.checks import as_float, scalar
+from dynascope.deprecation import renamed
 from dynascope.models.multilinear.curves import SkillSet
 
 RESOURCES = ("time", "data", "parameters", "compute")
@@ -152,7 +153,7 @@ def _head_integral(task: SkillSet, s: float) -> float:
     return float(near + _tail_integral(task, s, first))
 
 
-def fit_exponent(x: Any, losses: Any, absent: float = 0.0, *, confidence: float = 0.95) -> xr.Dataset:
+def estimate_exponent(x: Any, losses: Any, absent: float = 0.0, *, confidence: float = 0.95) -> xr.Dataset:
     """Fit log(loss + absent) = intercept + exponent·log x by least squares.
 
     x: (x,) positive values of a resource. losses: (x,) or (trial, x). absent: the loss of skills that are not there,
@@ -163,7 +164,7 @@ def fit_exponent(x: Any, losses: Any, absent: float = 0.0, *, confidence: float 
     them; a single curve has only its scatter about the line, which measures misfit rather than noise.
 
     >>> x = np.geomspace(10, 1000, 20)
-    >>> found = fit_exponent(x, 3 * x**-0.4 - 0.01, absent=0.01)
+    >>> found = estimate_exponent(x, 3 * x**-0.4 - 0.01, absent=0.01)
     >>> round(float(found["exponent"]), 9), round(float(found["prefactor"]), 9), bool(found["ok"])
     (-0.4, 3.0, True)
     """
@@ -203,3 +204,6 @@ def fit_exponent(x: Any, losses: Any, absent: float = 0.0, *, confidence: float 
         .assign(ok=not reason)
         .assign_attrs(reason=reason)
     )
+
+
+fit_exponent = renamed("fit_exponent", estimate_exponent)

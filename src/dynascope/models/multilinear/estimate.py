@@ -16,7 +16,7 @@ _STEP = 1e-4  # of the number's logarithm, for its derivative
 _GRID = 60  # values of the calibration tried before the best one is refined
 
 
-def calibrate_emergence(
+def estimate_emergence(
     kind: str,
     x: Any,
     strengths: Any,
@@ -43,7 +43,7 @@ def calibrate_emergence(
 
     >>> one = Multilinear(skills=1, target=5.0, learning_rate=0.05)
     >>> steps = np.linspace(0, 1000, 50)
-    >>> found = calibrate_emergence("time", steps, one.emergence("time", 1, steps, calibration=1 / 22), model=one)
+    >>> found = estimate_emergence("time", steps, one.emergence("time", 1, steps, calibration=1 / 22), model=one)
     >>> round(1 / float(found["value"]), 6), bool(found["ok"])
     (22.0, True)
     """
