@@ -9,12 +9,13 @@ import xarray as xr
 
 from dynascope.experiments.claims import Claim, three_errors
 from dynascope.experiments.phases.load_curves import data_set
-from dynascope.experiments.phases.shapes import curvature, mean_error, straightness
 from dynascope.experiments.registry import Experiment
+from dynascope.measure.separation import curvature, straightness
 from dynascope.models.spring_block.estimate import estimate_chain
 from dynascope.networks import MLP, Ensemble
 from dynascope.networks.arguments import device, device_name
 from dynascope.records import attribute, with_provenance
+from dynascope.statistics.errors import over_trials
 
 PANELS = ("b", "c", "d")
 FITTED = ("friction_right", "friction_left", "noise", "friction_difference", "time_scale", "target")
@@ -110,9 +111,9 @@ CLAIMS = {
 def check(record: xr.Dataset) -> tuple[Claim, ...]:
     """Judge the ends of the paths run by run, and the fits by their residuals and intervals."""
     last = record["load"].isel(time=-1).transpose("panel", "trial", "layer").values
-    bend, bend_error = mean_error(curvature(last))
+    bend, bend_error = over_trials(curvature(last))
     straight = straightness(last)
-    gain, gain_error = mean_error(straight[[1, 1]] - straight[[0, 2]])
+    gain, gain_error = over_trials(straight[[1, 1]] - straight[[0, 2]])
     extent = (last[..., 0] - last[..., -1]).mean(axis=-1)
     friction = record["friction_difference"].values
     error = (record["friction_difference_high"] - record["friction_difference_low"]).values / 4  # two errors each way

@@ -10,9 +10,10 @@ import xarray as xr
 from dynascope.experiments.claims import Claim, three_errors
 from dynascope.experiments.phases.curves import recorded
 from dynascope.experiments.phases.load_curves import data_set
-from dynascope.experiments.phases.shapes import curvature, mean_error
 from dynascope.experiments.registry import Experiment
+from dynascope.measure.separation import curvature
 from dynascope.networks import CNN, Ensemble
+from dynascope.statistics.errors import over_trials
 
 
 @dataclass(frozen=True)
@@ -100,10 +101,10 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
     bend = curvature(record["load"].transpose("schedule", "trial", "time", "layer").values)
     accuracy = record["accuracy"].transpose("schedule", "trial", "time").values.astype(float)
     ends = [int(np.argmin(np.abs(record["time"].values - stage))) for stage in (1, 2, 3)]
-    first, first_error = mean_error(bend[0, :, ends[0]])
-    less, less_error = mean_error(bend[0, :, ends[1]] - bend[1, :, ends[1]])
-    last, last_error = mean_error(bend[0, :, ends[2]])
-    gain, gain_error = mean_error(accuracy[0, :, ends[1]] - accuracy[1, :, ends[1]])
+    first, first_error = over_trials(bend[0, :, ends[0]])
+    less, less_error = over_trials(bend[0, :, ends[1]] - bend[1, :, ends[1]])
+    last, last_error = over_trials(bend[0, :, ends[2]])
+    gain, gain_error = over_trials(accuracy[0, :, ends[1]] - accuracy[1, :, ends[1]])
     return (
         CLAIMS["concave"].exceeds(first, 0.0, three_errors(first_error), note="curvature after the first stage"),
         CLAIMS["flatter"].falls_below(less, 0.0, three_errors(less_error), note="difference after the second stage"),
@@ -176,8 +177,8 @@ FIXED = {
 def check_fixed(record: xr.Dataset) -> tuple[Claim, ...]:
     """Judge the load curves at the end, run by run: each schedule beside the one before it."""
     bend = curvature(record["load"].isel(time=-1).transpose("schedule", "trial", "layer").values)
-    (first, *_, last), (first_error, *_, last_error) = mean_error(bend)
-    change, change_error = mean_error(np.diff(bend, axis=0))
+    (first, *_, last), (first_error, *_, last_error) = over_trials(bend)
+    change, change_error = over_trials(np.diff(bend, axis=0))
     note = "change of the curvature from one dropout to the next"
     return (
         FIXED["concave"].exceeds(first, 0.0, three_errors(first_error), note="curvature"),

@@ -10,11 +10,12 @@ import xarray as xr
 from dynascope.data.tables import diabetes
 from dynascope.experiments.claims import Claim, three_errors
 from dynascope.experiments.phases.load_curves import data_set, run_grid
-from dynascope.experiments.phases.shapes import curvature, mean_error, straightness
 from dynascope.experiments.registry import Experiment
+from dynascope.measure.separation import curvature, straightness
 from dynascope.networks import MLP, Ensemble
 from dynascope.networks.arguments import device, device_name
 from dynascope.records import with_provenance
+from dynascope.statistics.errors import over_trials
 
 
 @dataclass(frozen=True)
@@ -162,10 +163,10 @@ def check_regression(record: xr.Dataset) -> tuple[Claim, ...]:
         notes[name] = f"the straightest is at {record['setting'].values[straightest[kind]]}"
     judged = {}
     for name, values in above.items():
-        mean, error = mean_error(values)
+        mean, error = over_trials(values)
         judged[name] = REGRESSION_CLAIMS[name].exceeds(mean, 0.0, three_errors(error))
     for name, values in below.items():
-        mean, error = mean_error(values)
+        mean, error = over_trials(values)
         judged[name] = REGRESSION_CLAIMS[name].falls_below(mean, 0.0, three_errors(error), note=notes.get(name, ""))
     return tuple(judged[name] for name in REGRESSION_CLAIMS)
 
@@ -233,7 +234,7 @@ def run_normalisation(config: Normalisation) -> xr.Dataset:
 def check_normalisation(record: xr.Dataset) -> tuple[Claim, ...]:
     """Judge run by run; the logarithm of a variance from n free runs errs by √(2/n)."""
     bends = _bends(record)
-    (first, first_error), (fall, fall_error) = mean_error(bends[1, 0]), mean_error(bends[1, -1] - bends[1, 0])
+    (first, first_error), (fall, fall_error) = over_trials(bends[1, 0]), over_trials(bends[1, -1] - bends[1, 0])
     spread = np.log(bends.var(axis=-1, ddof=1).mean(axis=-1))
     free = bends.shape[1] * (bends.shape[2] - 1)
     concave, varies, noise = CONSTANTS

@@ -10,9 +10,9 @@ import xarray as xr
 from dynascope.experiments.claims import Claim, three_errors
 from dynascope.experiments.phases.curves import recorded
 from dynascope.experiments.phases.load_curves import data_set
-from dynascope.experiments.phases.shapes import mean_error
 from dynascope.experiments.registry import Experiment
 from dynascope.networks import MLP, Ensemble
+from dynascope.statistics.errors import over_trials
 
 RETRAINED = ("new layer", "all layers")
 _DEAD = (0.65, 0.9)  # shares of the depth between which layers are said to be dead: the 14th to the 18th of 20
@@ -117,15 +117,15 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
     """Judge work d_ℓ = D_{ℓ−1} − D_ℓ and test accuracies run by run."""
     load = record["load"].transpose("case", "trial", "layer").values
     depths, deep = record["depth"].values, len(record["case"]) - 2
-    shallow = [mean_error(-np.diff(load[i, :, : d + 1]).T) for i, d in enumerate(depths[:-1]) if d <= 8]
+    shallow = [over_trials(-np.diff(load[i, :, : d + 1]).T) for i, d in enumerate(depths[:-1]) if d <= 8]
     mean, error = (np.concatenate(each) for each in zip(*shallow, strict=True))
     first, last = (round(share * int(depths[-1])) for share in _DEAD)
     share = np.ptp(load[deep:], axis=-1) / depths[-1]  # of a layer in the whole range of loads
-    idle, idle_error = mean_error((load[deep:, :, first] - load[deep:, :, last]) / (last - first) / share)
+    idle, idle_error = over_trials((load[deep:, :, first] - load[deep:, :, last]) / (last - first) / share)
     accuracy = record["accuracy"].transpose("case", "trial").values
     alone, whole = record["pruned_accuracy"].transpose("retrained", "trial").values
-    cost, cost_error = mean_error(alone - accuracy[deep])
-    gain, gain_error = mean_error(whole - alone)
+    cost, cost_error = over_trials(alone - accuracy[deep])
+    gain, gain_error = over_trials(whole - alone)
     layers = f"work of layers {first + 1} to {last} over a layer's share in the range of loads; test accuracy"
     kept = f"{int(record['cut_after'])} layers kept; test accuracy {alone.mean():.4f}"
     notes = {

@@ -16,10 +16,11 @@ from scipy.stats import ortho_group
 
 from dynascope.experiments.claims import Claim, three_errors
 from dynascope.experiments.phases import curves
-from dynascope.experiments.phases.shapes import curvature, mean_error
 from dynascope.experiments.registry import Experiment
+from dynascope.measure.separation import curvature
 from dynascope.networks import Ensemble
 from dynascope.networks.mlp_variants import OrthogonalMLP
+from dynascope.statistics.errors import over_trials
 
 # name -> (loss, whether all samples make a step)
 KINDS = {
@@ -138,7 +139,7 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
     load = record["load"].transpose(*order).values
     work = (load[..., 0] - load[..., -1]) / (load.shape[-1] - 1)
     bends = curvature(load) / work
-    bend, error = mean_error(bends)  # (kind, setting)
+    bend, error = over_trials(bends)  # (kind, setting)
     astray = np.abs(load - record["balanced_load"].transpose(*order).values)[..., -1] / work
     small, large, dropout = range(len(SETTINGS))
     small_batches, full = [0, 2], [1, 3]  # squared loss, cross-entropy

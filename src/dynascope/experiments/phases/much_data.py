@@ -10,8 +10,9 @@ import xarray as xr
 from dynascope.experiments.claims import Claim
 from dynascope.experiments.phases.curves import plot, recorded
 from dynascope.experiments.phases.load_curves import run_grid
-from dynascope.experiments.phases.shapes import best_where_straight, straightness
+from dynascope.experiments.phases.shapes import best_where_straight
 from dynascope.experiments.registry import Experiment
+from dynascope.measure.separation import straightness
 
 
 @dataclass(frozen=True)
