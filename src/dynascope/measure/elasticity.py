@@ -17,6 +17,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from dynascope.checks import count, scalar
 from dynascope.measure.arrays import class_codes
 from dynascope.measure.side_effects import undisturbed
+from dynascope.statistics.errors import over_trials
 
 _dual: Any = forward_ad.make_dual
 _parts_of_dual: Any = forward_ad.unpack_dual
@@ -131,9 +132,8 @@ class _Step:
 
 def _summary(classes: np.ndarray, rows: list[np.ndarray]) -> xr.Dataset:
     means = np.stack([each.mean(axis=0) for each in rows], axis=-1)  # (2, class, source)
-    tried = [len(each) for each in rows]
-    errors = [each[:, 0].std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.full(len(rows), np.nan)
-              for each, n in zip(rows, tried, strict=True)]  # fmt: skip
+    unknown = np.full(len(rows), np.nan)  # of a single step
+    errors = [over_trials(each[:, 0], axis=0).error if len(each) > 1 else unknown for each in rows]
     intra, inter = _inside_outside(means[0])
     return xr.Dataset(
         {

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from dynascope.data.parity import SparseParity
 from dynascope.networks import draws
+from dynascope.networks.capture import captured
 from dynascope.progress import progress_bar
 
 _SAMPLES, _SKILL, _TEST = 3, 4, 5  # streams beside those of `draws`
@@ -157,7 +158,7 @@ class ParityTrainer:
     def advance(self, steps: int) -> None:
         """Take some steps; on a GPU by replaying a captured graph."""
         if self.device.type == "cuda" and self.graph is None:
-            self._capture()
+            self.graph = captured(self._step, self.device, self._mutable())
         for _ in range(steps):
             if self.graph is None:
                 self._step()
@@ -166,22 +167,6 @@ class ParityTrainer:
 
     def _mutable(self) -> list[Tensor]:
         return [*self.state.values(), *(m for held in self.moments for m in held.values()), self.step, self.loss]
-
-    def _capture(self) -> None:
-        """Record one step as a CUDA graph; the steps that warm up are undone."""
-        saved = [tensor.clone() for tensor in self._mutable()]
-        side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.device(self.device), torch.cuda.stream(side):
-            for _ in range(3):
-                self._step()
-        torch.cuda.current_stream(self.device).wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.device(self.device), torch.cuda.graph(graph):
-            self._step()
-        self.graph = graph
-        for tensor, before in zip(self._mutable(), saved, strict=True):
-            tensor.copy_(before)
 
     # --- measuring ------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.func import functional_call, vmap
 
 from dynascope.networks import draws
+from dynascope.networks.capture import captured
 from dynascope.networks.network import Dropout, Linear, Network
 from dynascope.networks.settings import Settings, initial_state
 
@@ -305,9 +306,9 @@ class Trainer:
             for layer in self.dropouts:
                 layer.train(self.drops and self.learns)  # without any dropout nothing is drawn
             self.order[:count] = self.batches(self.steps_done, count)
-            if self.device.type == "cuda" and self._graph is None:
-                self._capture()
             self.position.zero_()
+            if self.device.type == "cuda" and self._graph is None:
+                self._graph = captured(self._step, self.device, [*self.mutable.values(), self.position])
             for _ in range(count):
                 if self._graph is None:
                     self._step()
@@ -331,25 +332,6 @@ class Trainer:
                 buffer.copy_(torch.as_tensor(new[last]))
         self._per_trial()
         self._graph, self.changes = None, changes
-
-    def _capture(self) -> None:
-        """Record one step as a CUDA graph. The steps that warm up are undone."""
-        saved = {name: tensor.detach().clone() for name, tensor in self.mutable.items()}
-        side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.device(self.device), torch.cuda.stream(side):
-            for _ in range(3):
-                self.position.zero_()
-                self._step()
-        torch.cuda.current_stream(self.device).wait_stream(side)
-        self.position.zero_()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.device(self.device), torch.cuda.graph(graph):
-            self._step()
-        self._graph = graph
-        with torch.no_grad():
-            for name, tensor in saved.items():
-                self.mutable[name].copy_(tensor)
 
     def outputs(self, x: np.ndarray | Tensor) -> Tensor:
         """Outputs of all trials on the same inputs, in evaluation mode: (trial, sample, class), on the device."""

@@ -287,9 +287,9 @@ class LinearNetwork(eqx.Module):
         >>> DeepLinear(depth=2, learning_rate=0.01).predicted_diffusion([0.5, 0.2, 0.1]).round(5).tolist()
         [0.005, 0.0008, 7e-05]
         """
-        w, s = self._amplitude(amplitude), self.singular_values
+        w = self._amplitude(amplitude)
         labels = np.einsum("ia,pij,ja->pa", self.left, self._label_covariances(), self.left)
-        speed = self.depth**2 * (2 * (s - w) ** 2 + labels) * np.abs(w) ** (4 * (self.depth - 1) / self.depth)
+        speed = exact.aligned_diffusion(w, self.singular_values, labels, depth=self.depth)
         return np.asarray(self.temperature()[..., None] * speed.reshape((*self.grid.shape, -1)))
 
     def aligned_ito_drift(self, amplitude: Any, *, published: bool = False) -> Float[np.ndarray, "*grid mode"]:

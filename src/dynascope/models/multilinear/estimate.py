@@ -11,6 +11,7 @@ from scipy.special import stdtrit
 from dynascope.checks import as_float, one_of, require, scalar
 from dynascope.models.multilinear import emergence
 from dynascope.models.multilinear.model import Multilinear
+from dynascope.statistics.errors import over_trials
 
 _STEP = 1e-4  # of the number's logarithm, for its derivative
 _GRID = 60  # values of the calibration tried before the best one is refined
@@ -124,7 +125,7 @@ def _interval(measured: np.ndarray, fitted: np.ndarray, slope: np.ndarray, confi
     trials, places = measured.shape
     if trials > 1:
         pull = (measured - measured.mean(axis=0)) @ slope / stiffness
-        error, degrees = float(pull.std(ddof=1)) / math.sqrt(trials), trials - 1
+        error, degrees = float(over_trials(pull).error), trials - 1
     else:
         scatter = measured[0] - fitted
         degrees = places - 1

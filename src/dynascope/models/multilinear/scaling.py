@@ -15,6 +15,7 @@ from scipy.special import gamma, roots_jacobi, stdtrit, zeta
 from dynascope.checks import as_float, scalar
 from dynascope.deprecation import renamed
 from dynascope.models.multilinear.curves import SkillSet
+from dynascope.statistics.errors import over_trials
 
 RESOURCES = ("time", "data", "parameters", "compute")
 _LEGENDRE = np.polynomial.legendre.leggauss(20)
@@ -184,7 +185,7 @@ def estimate_exponent(x: Any, losses: Any, absent: float = 0.0, *, confidence: f
     centred = log_x - log_x.mean()
     if len(loss) > 1:  # each trial's pull on the slope, to first order in its noise
         pull = ((loss - loss.mean(axis=0)) / shifted) @ centred / (centred @ centred)
-        error, degrees = pull.std(ddof=1) / math.sqrt(len(loss)), len(loss) - 1
+        error, degrees = float(over_trials(pull).error), len(loss) - 1
     else:
         scatter = log_loss - intercept - slope * log_x
         degrees = len(place) - 2
