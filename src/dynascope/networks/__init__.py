@@ -3,6 +3,8 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from dynascope.networks.arguments import device as device
+from dynascope.networks.arguments import device_name as device_name
 from dynascope.networks.cnn import CNN as CNN
 from dynascope.networks.lenet import LeNet as LeNet
 from dynascope.networks.mlp import MLP as MLP

@@ -1,1 +1,1 @@
-"""Statistics that know no model: means and errors, resampled trials, smoothed derivatives, tails."""
+"""Statistics that know no model: means and errors, resampled trials, local derivatives, stages of learning."""

@@ -105,13 +105,13 @@ def as_workload(experiment: Any, scale: str = "laptop") -> Workload:
     """
     if isinstance(experiment, Workload):
         return experiment
-    if hasattr(experiment, "scales") and hasattr(experiment, "config"):
+    if hasattr(experiment, "record") and hasattr(experiment, "settings"):
         own = getattr(experiment, "sweep", None)
         if own is not None:
             return as_workload(own)
-        config = experiment.config(scale)
+        config = experiment.settings(scale)
         defaults = {each.name: getattr(config, each.name) for each in dataclasses.fields(config)}
-        return Workload(OfExperiment(experiment.run, config), defaults, name=experiment.title, origin=experiment.run)
+        return Workload(OfExperiment(experiment.record, config), defaults, name=experiment.title, origin=experiment.run)
     if inspect.isclass(experiment) and hasattr(experiment, "simulate"):
         defaults = _parameters(experiment) | _parameters(experiment.simulate)
         return Workload(OfModel(experiment), defaults, name=experiment.__name__, origin=experiment)
