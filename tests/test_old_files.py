@@ -75,11 +75,6 @@ def test_a_record_is_shown(run, path):
     assert status == 0, err
 
 
-def test_a_record_is_drawn(run):
-    status, _, err = run("show", OLD / "records" / "spring_block.nc", "--out", "chains.png")
-    assert status == 0, err
-
-
 def test_networks_are_imitated_as_before():
     old = load(OLD / "imitation" / "imitation.nc")
     now = imitate(load(OLD / "imitation" / "networks.nc"), "logits")
@@ -112,8 +107,6 @@ def test_a_run_that_was_killed_opens_up_to_its_last_whole_measurement(run):
     status, out, err = run("show", OLD / "watched")
     assert status == 0, err
     assert "a run of 25 measurements up to step 48, 3 layers" in out
-    status, _, err = run("report", OLD / "watched", "--out", "report.html")
-    assert status == 0, err
 
 
 def test_a_run_that_was_killed_goes_on(tmp_path):
