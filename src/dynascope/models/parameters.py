@@ -6,9 +6,9 @@ Every model family declares the core dimensions of its fields; what stands befor
 import difflib
 import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import numpy as np
 import xarray as xr
 
@@ -17,11 +17,12 @@ from dynascope.checks import as_float
 ParameterValue = float | Sequence[Any] | np.ndarray | xr.DataArray
 
 
-class Grid(eqx.Module):
+@dataclass(frozen=True)
+class Grid:
     """The axes along which parameters vary: names, sizes and coordinates of the result."""
 
-    dims: tuple[str, ...] = eqx.field(static=True)
-    shape: tuple[int, ...] = eqx.field(static=True)
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
     coordinates: dict[str, tuple[tuple[str, ...], np.ndarray]]
 
     @property
@@ -58,13 +59,13 @@ class UnknownOptionError(TypeError, ValueError):
 def refuse_unknown(unknown: Mapping[str, Any], function: Callable[..., Any]) -> None:
     """Name the first option that a function does not have, and what it does have.
 
-    >>> refuse_unknown({"sed": 1}, lambda seed, trials, **unknown: None)
+    >>> refuse_unknown({"sed": 1}, lambda seed, trials: None)
     Traceback (most recent call last):
     dynascope.models.parameters.UnknownOptionError: sed=1 is not an option; there are seed, trials. Did you mean seed?
     """
     for name, value in unknown.items():
         parameters = inspect.signature(function).parameters.values()
-        known = [p.name for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        known = [p.name for p in parameters if p.name != "self"]
         near = difflib.get_close_matches(name, known, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise UnknownOptionError(f"{name}={value!r} is not an option; there are {', '.join(known)}.{hint}")
