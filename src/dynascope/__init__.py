@@ -1,90 +1,14 @@
 """See, model and forecast how neural networks learn.
 
-The names below are the public interface; everything else may change between versions. What needs slow libraries is
-loaded on first use, so that importing the package stays quick.
+The names in `__all__`, typed in `__init__.pyi`, are the public interface; everything else may change between versions.
+All of them are loaded on first use, so that importing the package stays quick.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from dynascope.lazy import attach
 
-from dynascope.models.parameters import grid
-from dynascope.models.spring_block import SpringBlock
-from dynascope.records import digest, load, save
-
-if TYPE_CHECKING:
-    from dynascope.imitation import imitate
-    from dynascope.measure.collapse import etf_distance, simplex_etf
-    from dynascope.measure.hyperplanes import separable, separating_direction
-    from dynascope.models.deep_linear.mode import ModeEquation
-    from dynascope.models.deep_linear.network import DeepLinear
-    from dynascope.models.elastic.compare import learning_stages, relative_difference
-    from dynascope.models.elastic.elasticity import estimate_elasticity
-    from dynascope.models.elastic.estimate import estimate_strengths
-    from dynascope.models.elastic.model import LocallyElastic
-    from dynascope.models.elastic.strengths import PowerLaw, Sampled
-    from dynascope.models.linear_modes import DiagonalNetwork, ScalarNetwork, TwoLayerLinear, learnability
-    from dynascope.models.multilinear import Multilinear, calibrate_emergence
-    from dynascope.models.spring_block.fit import fit_chain
-    from dynascope.monitor.attach import watch
-
-__all__ = [
-    "DeepLinear",
-    "DiagonalNetwork",
-    "LocallyElastic",
-    "ModeEquation",
-    "Multilinear",
-    "PowerLaw",
-    "Sampled",
-    "ScalarNetwork",
-    "SpringBlock",
-    "TwoLayerLinear",
-    "calibrate_emergence",
-    "digest",
-    "estimate_elasticity",
-    "estimate_strengths",
-    "etf_distance",
-    "fit_chain",
-    "grid",
-    "imitate",
-    "learnability",
-    "learning_stages",
-    "load",
-    "relative_difference",
-    "save",
-    "separable",
-    "separating_direction",
-    "simplex_etf",
-    "watch",
-]
 __version__ = "0.1.0"
-
-_ON_FIRST_USE = {
-    "DeepLinear": "models.deep_linear.network",
-    "DiagonalNetwork": "models.linear_modes",
-    "LocallyElastic": "models.elastic.model",
-    "ModeEquation": "models.deep_linear.mode",
-    "Multilinear": "models.multilinear",
-    "PowerLaw": "models.elastic.strengths",
-    "Sampled": "models.elastic.strengths",
-    "ScalarNetwork": "models.linear_modes",
-    "TwoLayerLinear": "models.linear_modes",
-    "calibrate_emergence": "models.multilinear",
-    "estimate_elasticity": "models.elastic.elasticity",
-    "estimate_strengths": "models.elastic.estimate",
-    "etf_distance": "measure.collapse",
-    "imitate": "imitation",
-    "fit_chain": "models.spring_block.fit",
-    "learnability": "models.linear_modes",
-    "learning_stages": "models.elastic.compare",
-    "relative_difference": "models.elastic.compare",
-    "separable": "measure.hyperplanes",
-    "separating_direction": "measure.hyperplanes",
-    "simplex_etf": "measure.collapse",
-    "watch": "monitor.attach",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _ON_FIRST_USE:
-        raise AttributeError(f"module 'dynascope' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"dynascope.{_ON_FIRST_USE[name]}"), name)
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    __file__,
+    moved=dict.fromkeys(("etf_distance", "separating_direction", "simplex_etf"), "dynascope.measure"),
+)

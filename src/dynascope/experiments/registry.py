@@ -196,6 +196,16 @@ def names(family: str | None = None) -> list[str]:
     return [name for name in EXPERIMENTS if family is None or name.startswith(f"{family}/")]
 
 
+def headline(name: str) -> tuple[str, str]:
+    """Source and title of an experiment.
+
+    >>> headline("spring_block/phase_diagram")[0]
+    'spring-block FIG. 3'
+    """
+    experiment = find(name)
+    return experiment.source, experiment.title
+
+
 def output_folder(root: Path, name: str, scale: str) -> Path:
     """Where the files of a run belong.
 

@@ -1,0 +1,12 @@
+from dynascope.networks import arguments as arguments
+from dynascope.networks import parity as parity
+from dynascope.networks import special as special
+from dynascope.networks.cnn import CNN as CNN
+from dynascope.networks.ensemble import Ensemble as Ensemble
+from dynascope.networks.lenet import LeNet as LeNet
+from dynascope.networks.mlp import MLP as MLP
+from dynascope.networks.resnet import ResNet18 as ResNet18
+from dynascope.networks.transformer import ModularTransformer as ModularTransformer
+from dynascope.networks.vgg import VGG16 as VGG16
+
+__all__: list[str]
