@@ -58,9 +58,9 @@ def _version() -> str:
 def with_provenance(
     dataset: xr.Dataset,
     model: str,
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, Any] | None = None,
     *,
-    options: Mapping[str, Any],
+    options: Mapping[str, Any] | None = None,
     seed: int | None,
     precision: str,
     wall_time: float,
@@ -68,6 +68,7 @@ def with_provenance(
 ) -> xr.Dataset:
     """Return the dataset with attributes that say what made it, each a JSON text.
 
+    parameters, options: of the model and of its simulation, where there is one.
     device: what computed it, if not JAX; asking JAX would make it take hold of a GPU that others may be using.
 
     >>> run = with_provenance(xr.Dataset(), "SpringBlock", {"noise": 0.1}, options={}, seed=0,
@@ -93,7 +94,8 @@ def with_provenance(
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "wall_time": round(wall_time, 4),
     }
-    return dataset.assign_attrs({key: json.dumps(value, default=_plain) for key, value in content.items()})
+    known = {key: value for key, value in content.items() if key == "seed" or value is not None}
+    return dataset.assign_attrs({key: json.dumps(value, default=_plain) for key, value in known.items()})
 
 
 def _default_device() -> str:

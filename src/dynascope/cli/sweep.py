@@ -19,7 +19,7 @@ from dynascope.cli.options import Json
 from dynascope.cli.output import describe
 from dynascope.cli.simulate import FAMILIES, parse_numbers
 from dynascope.cli.terminal import escape
-from dynascope.experiments.registry import EXPERIMENTS, find
+from dynascope.experiments.registry import find, names
 from dynascope.records import save, to_json
 from dynascope.sweep import asked, gather, status
 from dynascope.sweep import sweep as run_sweep
@@ -180,14 +180,14 @@ def _write(table: xr.Dataset, path: Path, *, as_json: bool) -> None:
 
 def _find(name: str, scale: str) -> Sweepable:
     """Look an experiment up in the registry, among the model families, or by module:function."""
-    if name in EXPERIMENTS:
+    if name in names():
         return as_sweepable(find(name), scale)
     if name in FAMILIES:
         return as_sweepable(FAMILIES[name])
     module, _, attribute = name.partition(":")
     if not attribute:
         raise ValueError(
-            f"experiment must be one of {', '.join([*FAMILIES, *EXPERIMENTS])}, or your own as module:function, "
+            f"experiment must be one of {', '.join([*FAMILIES, *names()])}, or your own as module:function, "
             f"got {name!r}"
         )
     if "" not in sys.path:

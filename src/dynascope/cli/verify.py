@@ -10,7 +10,7 @@ import dynascope
 from dynascope.cli.claims import exit_by_verdict, print_claims
 from dynascope.cli.options import Json, Scale
 from dynascope.cli.terminal import say
-from dynascope.experiments.claims import Claim
+from dynascope.experiments.claims import Finding
 from dynascope.experiments.registry import names
 
 app = typer.Typer(add_completion=False)
@@ -42,7 +42,7 @@ def verify(
     if out is not None:
         dynascope.records.check_writable(out)
     chosen = family and family.replace("-", "_")
-    claims: list[Claim] = []
+    claims: list[Finding] = []
     begun = last = time.perf_counter()
     total = len(names(chosen))
     for index, (name, judged) in enumerate(report.verify(chosen, scale, figures=figures, root=keep), 1):

@@ -1,21 +1,70 @@
-"""A claim: what a paper states, what was measured, and whether the two agree."""
+"""A claim: what a paper states and how a record judges it; a finding: what came out.
 
+A judge is a function of a record that returns a `Judgement`, made by one of the comparisons `equal`, `above`, `below`,
+`corrected` or by `not_run`. A comparison takes an `Estimate` (mean and standard error over trials) and adds three
+standard errors to the stated bound, or plain numbers with a tolerance of their own.
+"""
+
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-Verdict = Literal["reproduced", "erratum", "not reproduced", "not run"]
+from dynascope.experiments.sources import Source
+from dynascope.statistics.errors import Estimate
+
+Verdict = Literal["reproduced", "erratum", "not reproduced", "not determined", "not run"]
+VERDICTS: tuple[Verdict, ...] = ("reproduced", "erratum", "not reproduced", "not determined", "not run")
+Kind = Literal["printed", "derived", "own"]
+Scale = Literal["smoke", "laptop", "paper"]
+SCALES: tuple[Scale, ...] = ("smoke", "laptop", "paper")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a judge found: how `measured` stands to `expected`, one entry per case, and the verdict.
+
+    A tolerance is three standard errors plus a stated discretisation bound. `published` is the printed value where it
+    differs.
+    """
+
+    verdict: Verdict
+    note: str = ""
+    relation: Literal["=", ">", "<"] = "="
+    expected: tuple[float, ...] = ()
+    measured: tuple[float, ...] = ()
+    tolerance: tuple[float, ...] = ()
+    published: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One checkable statement of a paper.
+    """One checkable statement.
 
-    `relation` says how `measured` must stand to `expected`; each is a list, one entry per case. A tolerance is
-    three standard errors plus a stated discretisation bound. `published` is the printed value where it differs.
+    judge: takes the record, or what the experiment's `read` makes of it
+    source: where it stands, if not where its experiment does
+    kind: printed, as the paper states it; derived, as follows from what it states; own, ours beside it
+    settles_at: the smallest scale whose runs can settle it; at smaller ones it may fail by chance
+
+    >>> claim = Claim("a", "x is 1", lambda record: equal(record, 1.0, 0.02), Source("elastic", equation="1"))
+    >>> claim.judge(1.01).verdict
+    'reproduced'
     """
+
+    id: str
+    statement: str
+    judge: Callable[[Any], Judgement]
+    source: Source | None = None
+    kind: Kind = "printed"
+    settles_at: Scale = "smoke"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim that was judged, in plain values that can be stored: numbers and verdict as in `Judgement`."""
 
     id: str
     source: str
@@ -27,106 +76,108 @@ class Claim:
     published: tuple[float, ...] = ()
     verdict: Verdict = "not run"
     note: str = ""
+    kind: Kind = "printed"
+    settles_at: Scale = "smoke"
 
-    def equals(
-        self,
-        measured: Any,
-        expected: Any,
-        tolerance: Any,
-        *,
-        rival: Any = None,
-        standard_error: Any = None,
-        note: str = "",
-    ) -> "Claim":
-        """Judge `measured = expected` within the tolerance.
+    def fails(self, scale: str) -> bool:
+        """Whether a run at this scale, which must be one that settles the claim, does not bear it out.
 
-        With a `rival` statement, the standard error must be at most a fifth of the gap between the two, or the
-        claim counts as not reproduced: the measurement could not tell them apart.
-
-        >>> Claim("a", "paper (1)", "x is 1").equals(1.01, 1.0, 0.02).verdict
-        'reproduced'
+        >>> Finding("a", "elastic (1)", "x is 1", verdict="not reproduced", settles_at="paper").fails("smoke")
+        False
         """
-        measured, expected, tolerance = _same_length(measured, expected, tolerance)
-        agrees = bool(np.all(np.abs(measured - expected) <= tolerance))
-        if rival is not None and not _resolves(expected, rival, standard_error):
-            agrees, note = (
-                False,
-                f"{note} The standard error is too large to tell the statements apart.".strip(),
-            )
-        return self._judged("=", measured, expected, tolerance, "reproduced" if agrees else "not reproduced", note)
-
-    def exceeds(self, measured: Any, bound: Any, tolerance: Any, *, note: str = "") -> "Claim":
-        """Judge `measured > bound` by more than the tolerance.
-
-        >>> Claim("a", "paper (1)", "x is positive").exceeds(0.1, 0.0, 0.2).verdict
-        'not reproduced'
-        """
-        measured, bound, tolerance = _same_length(measured, bound, tolerance)
-        agrees = np.all(measured > bound + tolerance)
-        return self._judged(">", measured, bound, tolerance, "reproduced" if agrees else "not reproduced", note)
-
-    def falls_below(self, measured: Any, bound: Any, tolerance: Any, *, note: str = "") -> "Claim":
-        """Judge `measured < bound` by more than the tolerance (a negative one allows an excess).
-
-        >>> Claim("a", "paper (1)", "x is negative").falls_below(-0.1, 0.0, 0.05).verdict
-        'reproduced'
-        """
-        measured, bound, tolerance = _same_length(measured, bound, tolerance)
-        agrees = np.all(measured < bound - tolerance)
-        return self._judged("<", measured, bound, tolerance, "reproduced" if agrees else "not reproduced", note)
-
-    def corrects(
-        self,
-        measured: Any,
-        expected: Any,
-        tolerance: Any,
-        *,
-        published: Any,
-        standard_error: Any = 0.0,
-        note: str,
-    ) -> "Claim":
-        """Judge a correction: an erratum if the corrected value agrees and the published one does not.
-
-        >>> Claim("a", "paper (1)", "x is 2").corrects(
-        ...     1.0, 1.0, 0.01, published=2.0, standard_error=0.003, note="x is 1"
-        ... ).verdict
-        'erratum'
-        """
-        judged = self.equals(measured, expected, tolerance, rival=published, standard_error=standard_error, note=note)
-        printed = np.broadcast_to(np.asarray(published, float), np.shape(judged.measured))
-        differs = np.all(np.abs(np.asarray(judged.measured) - printed) > np.asarray(judged.tolerance))
-        verdict: Verdict = "erratum" if judged.verdict == "reproduced" and differs else "not reproduced"
-        return replace(judged, published=tuple(printed.tolist()), verdict=verdict)
-
-    def _judged(
-        self,
-        relation: Any,
-        measured: np.ndarray,
-        expected: np.ndarray,
-        tolerance: np.ndarray,
-        verdict: Verdict,
-        note: str,
-    ) -> "Claim":
-        return replace(
-            self,
-            relation=relation,
-            measured=tuple(measured.tolist()),
-            expected=tuple(expected.tolist()),
-            tolerance=tuple(tolerance.tolist()),
-            verdict=verdict,
-            note=note or self.note,
-        )
+        settled = scale not in SCALES or SCALES.index(scale) >= SCALES.index(self.settles_at)  # type: ignore[arg-type]
+        return settled and self.verdict in ("not reproduced", "not determined")
 
     def to_json(self) -> dict[str, Any]:
         """Return plain types for machines.
 
-        >>> Claim("a", "paper (1)", "x is 1").to_json()["verdict"]
+        >>> Finding("a", "elastic (1)", "x is 1").to_json()["verdict"]
         'not run'
         """
         return asdict(self)
 
 
-def three_errors(standard_error: Any) -> np.ndarray:
+Measured = Estimate | ArrayLike
+
+
+def equal(
+    measured: Measured,
+    expected: ArrayLike,
+    tolerance: ArrayLike = 0.0,
+    *,
+    rival: ArrayLike | None = None,
+    error: ArrayLike | None = None,
+    note: str = "",
+) -> Judgement:
+    """Judge `measured = expected` within the tolerance, to which an estimate adds three of its standard errors.
+
+    With a `rival` statement, the standard error (of the estimate, or `error`) must be at most a fifth of the gap
+    between the two, or the claim counts as not reproduced: the measurement could not tell them apart.
+
+    >>> equal(1.01, 1.0, 0.02).verdict, equal(Estimate(1.3, 0.1), 1.0, rival=2.0).verdict
+    ('reproduced', 'reproduced')
+    """
+    values, cases, slack = _cases(measured, expected, tolerance)
+    verdict = _verdict(np.abs(values - cases) <= slack, values, cases, slack)
+    if rival is not None and not _resolves(cases, rival, measured.error if isinstance(measured, Estimate) else error):
+        vague = "The standard error is too large to tell the statements apart."
+        verdict, note = "not reproduced", f"{note} {vague}".strip()
+    return _judgement(verdict, "=", values, cases, slack, note)
+
+
+def above(measured: Measured, bound: ArrayLike, tolerance: ArrayLike = 0.0, *, note: str = "") -> Judgement:
+    """Judge `measured > bound` by more than the tolerance, to which an estimate adds three of its standard errors.
+
+    >>> above(0.1, 0.0, 0.2).verdict, above(Estimate(0.1, 0.01), 0.0).verdict
+    ('not reproduced', 'reproduced')
+    """
+    values, cases, slack = _cases(measured, bound, tolerance)
+    return _judgement(_verdict(values > cases + slack, values, cases, slack), ">", values, cases, slack, note)
+
+
+def below(measured: Measured, bound: ArrayLike, tolerance: ArrayLike = 0.0, *, note: str = "") -> Judgement:
+    """Judge `measured < bound` by more than the tolerance (a negative one allows an excess); as `above`.
+
+    >>> below(-0.1, 0.0, 0.05).verdict
+    'reproduced'
+    """
+    values, cases, slack = _cases(measured, bound, tolerance)
+    return _judgement(_verdict(values < cases - slack, values, cases, slack), "<", values, cases, slack, note)
+
+
+def corrected(
+    measured: Measured,
+    expected: ArrayLike,
+    tolerance: ArrayLike = 0.0,
+    *,
+    published: ArrayLike,
+    error: ArrayLike = 0.0,
+    note: str,
+) -> Judgement:
+    """Judge a correction: an erratum if the corrected value agrees and the published one does not.
+
+    >>> corrected(1.0, 1.0, 0.01, published=2.0, error=0.003, note="x is 1").verdict
+    'erratum'
+    """
+    judged = equal(measured, expected, tolerance, rival=published, error=error, note=note)
+    printed = np.broadcast_to(np.asarray(published, float), np.shape(judged.measured))
+    differs = np.all(np.abs(np.asarray(judged.measured) - printed) > np.asarray(judged.tolerance))
+    verdict = judged.verdict
+    if verdict == "reproduced":
+        verdict = "erratum" if differs else "not reproduced"
+    return replace(judged, published=tuple(printed.tolist()), verdict=verdict)
+
+
+def not_run(reason: str) -> Judgement:
+    """Leave a claim unjudged, and say what it would need.
+
+    >>> not_run("needs MNIST").verdict
+    'not run'
+    """
+    return Judgement("not run", reason)
+
+
+def three_errors(standard_error: ArrayLike) -> np.ndarray:
     """Three standard errors, or what gives several cases together the same chance of a false alarm.
 
     For one case this is 3; for n cases the quantile at 1/n of that chance (3.8 for 20), for every one of them.
@@ -139,41 +190,67 @@ def three_errors(standard_error: Any) -> np.ndarray:
     return np.asarray(quantile * error)
 
 
-def summary(claim: Claim) -> str:
+def summary(finding: Finding | Judgement) -> str:
     """One line of numbers: the case that comes closest to failing.
 
-    >>> summary(Claim("a", "paper (1)", "x is 1").equals([1.0, 1.1], 1.0, 0.2))
+    >>> summary(equal([1.0, 1.1], 1.0, 0.2))
     '1.1 = 1 ± 0.2 (worst of 2)'
     """
-    if not claim.measured:
+    if not finding.measured:
         return "—"
-    measured, expected, tolerance = map(np.asarray, (claim.measured, claim.expected, claim.tolerance))
+    measured, expected, tolerance = map(np.asarray, (finding.measured, finding.expected, finding.tolerance))
     margin = {
         "=": tolerance - np.abs(measured - expected),
         ">": measured - expected - tolerance,
         "<": expected - tolerance - measured,
-    }[claim.relation]
+    }[finding.relation]
     scale = np.abs(tolerance) if np.all(tolerance) else 1.0
     worst = int(np.argmin(np.nan_to_num(margin / scale, nan=-np.inf)))
-    text = f"{measured[worst]:.4g} {claim.relation} {expected[worst]:.4g}"
-    slack = tolerance[worst] * {"=": 1, ">": 1, "<": -1}[claim.relation]
+    text = f"{measured[worst]:.4g} {finding.relation} {expected[worst]:.4g}"
+    slack = tolerance[worst] * {"=": 1, ">": 1, "<": -1}[finding.relation]
     if slack:
-        text += f" {'±' if claim.relation == '=' else '+' if slack > 0 else '−'} {abs(slack):.2g}"
-    if claim.published:
-        text += f", printed {claim.published[worst]:.4g}"
+        text += f" {'±' if finding.relation == '=' else '+' if slack > 0 else '−'} {abs(slack):.2g}"
+    if finding.published:
+        text += f", printed {finding.published[worst]:.4g}"
     return text + (f" (worst of {len(measured)})" if len(measured) > 1 else "")
 
 
-def _same_length(*values: Any) -> tuple[np.ndarray, ...]:
-    """Flatten to equally long lists; NaN never passes as agreement because comparisons with it are false."""
-    arrays = np.broadcast_arrays(*(np.asarray(value, float) for value in values))
+def _cases(measured: Measured, expected: ArrayLike, tolerance: ArrayLike) -> tuple[np.ndarray, ...]:
+    """Flatten to equally long lists: measured, expected, tolerance."""
+    if isinstance(measured, Estimate):
+        values: ArrayLike = measured.mean
+        tolerance = three_errors(measured.error) + np.asarray(tolerance, float)
+    else:
+        values = measured
+    arrays = np.broadcast_arrays(*(np.asarray(each, float) for each in (values, expected, tolerance)))
     if arrays[0].size == 0:
         raise ValueError("a claim needs at least one case to be judged")
     return tuple(np.atleast_1d(array).ravel() for array in arrays)
 
 
-def _resolves(expected: np.ndarray, rival: Any, standard_error: Any) -> bool:
-    if standard_error is None:
-        raise ValueError("standard_error must be given where a rival statement is named")
+def _verdict(agrees: np.ndarray, *numbers: np.ndarray) -> Verdict:
+    """A case that was measured and fails decides; else one without a number leaves the claim undetermined."""
+    known = ~np.isnan(numbers).any(axis=0)
+    if not np.all(agrees[known]):
+        return "not reproduced"
+    return "reproduced" if np.all(known) else "not determined"
+
+
+def _judgement(
+    verdict: Verdict,
+    relation: Literal["=", ">", "<"],
+    measured: np.ndarray,
+    expected: np.ndarray,
+    tolerance: np.ndarray,
+    note: str,
+) -> Judgement:
+    numbers = (tuple(each.tolist()) for each in (expected, measured, tolerance))
+    return Judgement(verdict, note, relation, *numbers)
+
+
+def _resolves(expected: np.ndarray, rival: ArrayLike, error: ArrayLike | None) -> bool:
+    """Whether every standard error is at most a fifth of the gap; one that is not known resolves whatever is judged."""
+    if error is None:
+        raise ValueError("error must be given where a rival statement is named")
     gap = np.abs(expected - np.asarray(rival, float).ravel())
-    return bool(np.all(np.asarray(standard_error, float).ravel() <= gap / 5))
+    return not np.any(np.asarray(error, float).ravel() > gap / 5)

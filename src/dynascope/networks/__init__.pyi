@@ -1,6 +1,7 @@
-from dynascope.networks import arguments as arguments
 from dynascope.networks import parity as parity
 from dynascope.networks import special as special
+from dynascope.networks.arguments import device as device
+from dynascope.networks.arguments import device_name as device_name
 from dynascope.networks.cnn import CNN as CNN
 from dynascope.networks.ensemble import Ensemble as Ensemble
 from dynascope.networks.lenet import LeNet as LeNet

@@ -105,13 +105,15 @@ def as_sweepable(experiment: Any, scale: str = "laptop") -> Sweepable:
     """
     if isinstance(experiment, Sweepable):
         return experiment
-    if hasattr(experiment, "scales") and hasattr(experiment, "config"):
+    if hasattr(experiment, "record") and hasattr(experiment, "settings"):
         own = getattr(experiment, "sweep", None)
         if own is not None:
             return as_sweepable(own)
-        config = experiment.config(scale)
+        config = experiment.settings(scale)
         defaults = {each.name: getattr(config, each.name) for each in dataclasses.fields(config)}
-        return Sweepable(OfExperiment(experiment.run, config), defaults, name=experiment.title, origin=experiment.run)
+        return Sweepable(
+            OfExperiment(experiment.record, config), defaults, name=experiment.title, origin=experiment.run
+        )
     if inspect.isclass(experiment) and hasattr(experiment, "simulate"):
         defaults = _parameters(experiment) | _parameters(experiment.simulate)
         return Sweepable(OfModel(experiment), defaults, name=experiment.__name__, origin=experiment)

@@ -1,1 +1,18 @@
-"""Equations and figures of the locally elastic SDE."""
+"""Locally elastic models, and networks beside them."""
+
+NAMES = (
+    "binary_separation",
+    "tail_index",
+    "discrete_limit",
+    "linearisation",
+    "estimators",
+    "mean_path",
+    "drift",
+    "collapse",
+    "direction",
+    "network_course",
+    "network_course_cifar",
+    "network_corruption",
+    "network_samples",
+    "network_classes",
+)

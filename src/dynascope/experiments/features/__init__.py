@@ -1,1 +1,6 @@
-"""Claims on what features show: layerwise chapters 1 and 2, appendix D."""
+"""Measures of features."""
+
+NAMES = (
+    "heaviside",
+    "definitions",
+)

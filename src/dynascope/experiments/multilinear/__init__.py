@@ -1,1 +1,12 @@
-"""Claims and figures on the multilinear model: layerwise, chapters 4 and 5, appendices B and C."""
+"""Skills, scaling laws and emergence."""
+
+NAMES = (
+    "strengths",
+    "scaling_laws",
+    "finite_size",
+    "optimal_compute",
+    "emergence",
+    "data_emergence",
+    "toy_network",
+    "networks",
+)

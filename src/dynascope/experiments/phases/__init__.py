@@ -1,4 +1,26 @@
-"""Load curves of real networks over nonlinearity and noise, and the chain beside them.
+"""Load curves of trained networks."""
 
-`training` is what all phase diagrams run, one pack of networks at a time; it can be swept over a cluster as it is.
-"""
+NAMES = (
+    "dropout",
+    "data_noise",
+    "learning_rate",
+    "batch_size",
+    "shallow",
+    "deep",
+    "wide",
+    "widest",
+    "fashion",
+    "sgd",
+    "cifar",
+    "cifar_rates",
+    "cifar_deep",
+    "whole_set",
+    "much_data",
+    "chain",
+    "depth",
+    "regression",
+    "normalisation",
+    "convolutional",
+    "raised_dropout",
+    "linear_networks",
+)

@@ -1,1 +1,14 @@
-"""Lazy or rich, extended or minimal features, in networks that are really trained: layerwise chapters 2, 3, 6 and 7."""
+"""What moves trained networks towards minimal features."""
+
+NAMES = (
+    "grokking",
+    "modular_division",
+    "data_size",
+    "learning_rate",
+    "architecture",
+    "labels",
+    "regression",
+    "lazy",
+    "last_layer",
+    "classes",
+)

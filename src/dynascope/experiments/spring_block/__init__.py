@@ -1,1 +1,14 @@
-"""The chain's equations and figures. Source: spring-block."""
+"""The spring–block chain."""
+
+NAMES = (
+    "equilibrium",
+    "stationary_curvature",
+    "relaxation",
+    "mean_path",
+    "effective_friction",
+    "phase_diagram",
+    "trajectories",
+    "left_friction",
+    "inertial_phase_diagram",
+    "langevin_phase_diagram",
+)

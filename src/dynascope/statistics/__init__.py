@@ -1,0 +1,1 @@
+"""Statistics that know no paper: means and their errors."""
