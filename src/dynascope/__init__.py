@@ -10,5 +10,9 @@ __version__ = "0.1.0"
 __getattr__, __dir__, __all__ = attach(
     __name__,
     __file__,
-    moved=dict.fromkeys(("etf_distance", "separating_direction", "simplex_etf"), "dynascope.measure"),
+    former={
+        "etf_distance": "dynascope.measure.etf_distance",
+        "separating_direction": "dynascope.measure.separating_direction",
+        "simplex_etf": "dynascope.measure.simplex_etf",
+    },
 )

@@ -9,27 +9,28 @@ follow. Its `__init__.py` reads the same file:
 import ast
 import importlib
 import sys
-import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from dynascope.deprecation import warn_renamed
 from dynascope.optional import explain
 
 NONE: Mapping[str, str] = MappingProxyType({})
 
 
 def attach(
-    package: str, file: str, *, moved: Mapping[str, str] = NONE
+    package: str, file: str, *, former: Mapping[str, str] = NONE
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` of a package whose stub says where its names live.
 
     `from HOME import name as name` in the stub is a public name. `from PACKAGE import part as part` is a module of the
     package that can be reached as an attribute without an import of its own; it is not in `__all__`.
 
-    moved: name -> the package that has it now; the old way works for one version more, with a warning.
+    former: name of the version before -> what it is called now, in full; it works for one version more, with a warning.
 
-    >>> look_up, names, public = attach("dynascope.measure", sys.modules["dynascope.measure"].__file__)
+    >>> from dynascope import measure
+    >>> look_up, names, public = attach("dynascope.measure", measure.__file__)
     >>> "cka" in public, look_up("cka").__module__
     (True, 'dynascope.measure.spectrum')
     """
@@ -39,10 +40,10 @@ def attach(
     def look_up(name: str) -> object:
         if name in parts:
             return _load(f"{package}.{name}", f"{package}.{name}")
-        if name in moved:
-            text = f"{package}.{name} has moved: use {moved[name]}.{name}; the old name goes with the next version"
-            warnings.warn(text, DeprecationWarning, stacklevel=2)
-            return getattr(_load(moved[name], f"{package}.{name}"), name)
+        if name in former:
+            warn_renamed(f"{package}.{name}", former[name])
+            home, _, new = former[name].rpartition(".")
+            return getattr(importlib.import_module(home), new)
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(_load(homes[name], f"{package}.{name}"), name)
