@@ -6,9 +6,9 @@ import pkgutil
 import pytest
 
 import dynascope
-from dynascope import LocallyElastic, SpringBlock, cli, measure, monitor, networks, plots
+from dynascope import LocallyElastic, SpringBlock, cli, measure, monitor, networks, plots, sweep
 
-PACKAGES = [dynascope, cli, measure, monitor, networks, plots]
+PACKAGES = [dynascope, cli, measure, monitor, networks, plots, sweep]
 
 
 def test_public_names():
@@ -24,11 +24,11 @@ def test_public_names():
         "ScalarNetwork",
         "SpringBlock",
         "TwoLayerLinear",
-        "calibrate_emergence",
         "digest",
+        "estimate_chain",
         "estimate_elasticity",
+        "estimate_emergence",
         "estimate_strengths",
-        "fit_chain",
         "grid",
         "imitate",
         "learnability",
@@ -51,9 +51,7 @@ def test_a_package_has_the_names_of_its_stub_and_shows_no_others(package):
 
 @pytest.mark.parametrize("name", ["etf_distance", "separating_direction", "simplex_etf"])
 def test_names_that_have_moved_to_measure_still_work_with_a_warning(name):
-    with pytest.warns(
-        DeprecationWarning, match=rf"dynascope\.{name} is now called dynascope\.measure\.{name}"
-    ):
+    with pytest.warns(DeprecationWarning, match=rf"dynascope\.{name} is now called dynascope\.measure\.{name}"):
         assert getattr(dynascope, name) is getattr(measure, name)
 
 

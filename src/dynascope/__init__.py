@@ -11,7 +11,9 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     __file__,
     former={
+        "calibrate_emergence": "dynascope.estimate_emergence",
         "etf_distance": "dynascope.measure.etf_distance",
+        "fit_chain": "dynascope.estimate_chain",
         "separating_direction": "dynascope.measure.separating_direction",
         "simplex_etf": "dynascope.measure.simplex_etf",
     },

@@ -5,10 +5,8 @@ from dynascope import results as results
 from dynascope.imitation import imitate as imitate
 from dynascope.measure.hyperplanes import separable as separable
 from dynascope.measure.separation import load_curve as load_curve
-from dynascope.models.deep_linear.mode import ModeEquation as ModeEquation
 from dynascope.models.deep_linear.network import DeepLinear as DeepLinear
-from dynascope.models.elastic.compare import learning_stages as learning_stages
-from dynascope.models.elastic.compare import relative_difference as relative_difference
+from dynascope.models.elastic.difference import relative_difference as relative_difference
 from dynascope.models.elastic.elasticity import estimate_elasticity as estimate_elasticity
 from dynascope.models.elastic.estimate import estimate_strengths as estimate_strengths
 from dynascope.models.elastic.model import LocallyElastic as LocallyElastic
@@ -18,16 +16,18 @@ from dynascope.models.linear_modes import DiagonalNetwork as DiagonalNetwork
 from dynascope.models.linear_modes import ScalarNetwork as ScalarNetwork
 from dynascope.models.linear_modes import TwoLayerLinear as TwoLayerLinear
 from dynascope.models.linear_modes import learnability as learnability
+from dynascope.models.mode_equation.model import ModeEquation as ModeEquation
 from dynascope.models.multilinear import Multilinear as Multilinear
-from dynascope.models.multilinear import calibrate_emergence as calibrate_emergence
+from dynascope.models.multilinear import estimate_emergence as estimate_emergence
 from dynascope.models.parameters import grid as grid
 from dynascope.models.spring_block import SpringBlock as SpringBlock
-from dynascope.models.spring_block.fit import fit_chain as fit_chain
+from dynascope.models.spring_block.estimate import estimate_chain as estimate_chain
 from dynascope.monitor.attach import watch as watch
 from dynascope.networks.ensemble import Ensemble as Ensemble
 from dynascope.records import digest as digest
 from dynascope.records import load as load
 from dynascope.records import save as save
+from dynascope.statistics.stages import learning_stages as learning_stages
 
 __version__: str
 __all__: list[str]

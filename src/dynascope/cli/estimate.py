@@ -11,7 +11,7 @@ from rich.table import Table
 from dynascope.cli.options import Json, Place
 from dynascope.cli.output import check_place, write
 from dynascope.models.elastic.recorded import estimate_recorded, load_class_means
-from dynascope.models.spring_block.fit import fit_chain
+from dynascope.models.spring_block.estimate import estimate_chain
 from dynascope.records import digest, load
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
@@ -58,7 +58,7 @@ def estimate_spring_block(
     record = load(file)
     if "load" not in record:
         raise ValueError(f"{file} must hold load over time and layer, it holds {', '.join(map(str, record)) or 'none'}")
-    found = fit_chain(record["load"], time_scale=time_scale, target=target, dt=dt)
+    found = estimate_chain(record["load"], time_scale=time_scale, target=target, dt=dt)
     write(found, out or Path("results") / f"chain-fit-{digest(found)[:12]}.nc", as_json=as_json)
     if not as_json:
         _print_chain(found)

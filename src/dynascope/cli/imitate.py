@@ -19,7 +19,7 @@ from dynascope.records import check_writable, to_json, write_text
 app = typer.Typer(add_completion=False)
 Runs = Annotated[
     list[Path] | None,
-    typer.Argument(help="Records of Ensemble.fit or watched runs; if not given, networks are trained."),
+    typer.Argument(help="Records of Ensemble.train or watched runs; if not given, networks are trained."),
 ]
 
 

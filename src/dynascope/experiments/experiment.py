@@ -18,7 +18,7 @@ from dynascope.experiments.claims import SCALES, Claim, Finding, not_run
 from dynascope.experiments.sources import Source
 from dynascope.records import attribute, with_provenance
 from dynascope.statistics.errors import Estimate
-from dynascope.sweep.sweepable import Sweepable
+from dynascope.sweep.workload import Workload
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,7 +62,7 @@ class Experiment:
     kind: Literal["equation", "figure", None] = None
     needs: tuple[str, ...] = ()
     adapted: str = ""
-    sweep: Sweepable | None = None
+    sweep: Workload | None = None
     name: str = ""
     title: str = ""
 

@@ -1,4 +1,4 @@
-"""Networks to watch, and many copies of them trained at once. Each name needs PyTorch when it is first used."""
+"""Networks to watch, each trained many times at once. Their names need PyTorch when they are first used."""
 
 from dynascope.lazy import attach
 

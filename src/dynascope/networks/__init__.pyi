@@ -1,5 +1,5 @@
+from dynascope.networks import mlp_variants as mlp_variants
 from dynascope.networks import parity as parity
-from dynascope.networks import special as special
 from dynascope.networks.arguments import device as device
 from dynascope.networks.arguments import device_name as device_name
 from dynascope.networks.cnn import CNN as CNN

@@ -1,6 +1,7 @@
 """Sweeps: many configurations of an experiment, over one process, the cores of a machine, or a cluster.
 
 >>> import tempfile
+>>> from dynascope.sweep import sweep
 >>> def decay(time, seed=0):
 ...     return {"left": 0.5 ** time}
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -9,8 +10,6 @@
 [0.25, 0.25, 0.25]
 """
 
-from dynascope.sweep.running import asked, status, sweep
-from dynascope.sweep.sweepable import Sweepable
-from dynascope.sweep.table import gather
+from dynascope.lazy import attach
 
-__all__ = ["Sweepable", "asked", "gather", "status", "sweep"]
+__getattr__, __dir__, __all__ = attach(__name__, __file__, former={"Sweepable": "dynascope.sweep.Workload"})
