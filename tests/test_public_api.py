@@ -49,12 +49,6 @@ def test_a_package_has_the_names_of_its_stub_and_shows_no_others(package):
     assert [name for name in dir(package) if not name.startswith("__")] == package.__all__
 
 
-@pytest.mark.parametrize("name", ["etf_distance", "separating_direction", "simplex_etf"])
-def test_names_that_have_moved_to_measure_still_work_with_a_warning(name):
-    with pytest.warns(DeprecationWarning, match=rf"dynascope\.{name} is now called dynascope\.measure\.{name}"):
-        assert getattr(dynascope, name) is getattr(measure, name)
-
-
 def test_a_name_that_is_not_there():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         dynascope.nothing  # noqa: B018 (looking it up is the test)

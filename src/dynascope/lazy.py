@@ -56,7 +56,8 @@ def attach(
 
 def _read(package: str, stub: Path) -> tuple[dict[str, str], set[str]]:
     """Name -> home of the public names, and the modules of the package, of a stub."""
-    homes, parts = {}, set()
+    homes: dict[str, str] = {}
+    parts: set[str] = set()
     for node in ast.parse(stub.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             names = {alias.name for alias in node.names}

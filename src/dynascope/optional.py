@@ -1,5 +1,7 @@
 """Packages that dynascope can do without, and the line that installs them."""
 
+from importlib.util import find_spec
+
 # package -> (its name in a sentence, the extra of dynascope that brings it)
 _EXTRAS = {
     "dask": ("Dask", "sweep"),
@@ -12,6 +14,19 @@ _EXTRAS = {
 class MissingPackageError(ImportError):
     """What was asked for needs a package that is not installed; the message says how to install it."""
 
+    def __init__(self, package: str, what: str) -> None:
+        title, extra = _EXTRAS[package]
+        super().__init__(f"{what} needs {title}: pip install 'dynascope[{extra}]'", name=package)
+
+
+def require(package: str, what: str) -> None:
+    """Refuse to go on without a package, which is not imported.
+
+    >>> require("torch", "this experiment")
+    """
+    if find_spec(package) is None:
+        raise MissingPackageError(package, what)
+
 
 def explain(error: ImportError, what: str) -> ImportError:
     """Name the line that installs what an import did not find; an error of another kind comes back as it is.
@@ -20,7 +35,5 @@ def explain(error: ImportError, what: str) -> ImportError:
     MissingPackageError("dynascope.networks.MLP needs PyTorch: pip install 'dynascope[torch]'")
     """
     package = (error.name or "").partition(".")[0]
-    if isinstance(error, MissingPackageError) or package not in _EXTRAS:
-        return error
-    title, extra = _EXTRAS[package]
-    return MissingPackageError(f"{what} needs {title}: pip install 'dynascope[{extra}]'", name=package)
+    known = package in _EXTRAS and not isinstance(error, MissingPackageError)
+    return MissingPackageError(package, what) if known else error
