@@ -49,7 +49,7 @@ class Config:
     width: int = 1000
     networks: int = 4
     samples: int = 1000
-    batch: int = 100
+    batch_size: int = 100
     steps: int = 10_000
     learning_rate: float = 0.05
     momentum: float = 0.9
@@ -93,14 +93,14 @@ def _loss(weights: Layers, x: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.mean((features_of(weights, x)[1] - y) ** 2)
 
 
-@partial(jax.jit, static_argnames="batch")
+@partial(jax.jit, static_argnames="batch_size")
 def _train(
     state: tuple[Layers, Layers],
     x: jax.Array,
     key: jax.Array,
     *,
     steps: ArrayLike,
-    batch: int,
+    batch_size: int,
     rate: ArrayLike,
     momentum: ArrayLike,
 ) -> tuple[Layers, Layers]:
@@ -108,7 +108,7 @@ def _train(
 
     def step(number: jax.Array, state: tuple[Layers, Layers]) -> tuple[Layers, Layers]:
         weights, speed = state
-        chosen = x[jax.random.randint(jax.random.fold_in(key, number), (batch,), 0, len(x))]
+        chosen = x[jax.random.randint(jax.random.fold_in(key, number), (batch_size,), 0, len(x))]
         slope = jax.grad(_loss)(weights, chosen, (chosen > 0) * 1.0)
         speed = jax.tree.map(lambda v, g: momentum * v + g, speed, slope)
         return jax.tree.map(lambda w, v: w - rate * v, weights, speed), speed
@@ -124,7 +124,7 @@ def run(config: Config) -> xr.Dataset:
     grid = (np.arange(config.points) + 0.5) * 2 / config.points - 1  # even, and off the jump
     keys = jax.random.split(jax.random.key(config.seed), max(config.networks, config.initial_networks))
     until = np.unique(np.geomspace(10, config.steps, config.snapshots - 1).round().astype(int))
-    train = partial(_train, batch=config.batch, rate=config.learning_rate, momentum=config.momentum)
+    train = partial(_train, batch_size=config.batch_size, rate=config.learning_rate, momentum=config.momentum)
     paths = []
     for key in keys[: config.networks]:
         weights = initial_weights(key, config.width)
@@ -240,8 +240,8 @@ EXPERIMENT = Experiment(
         ),
     ),
     picture=_picture,
-    smoke={"width": 100, "networks": 3, "batch": 20, "steps": 5000, "learning_rate": 0.1, "initial_networks": 12},
-    laptop={"width": 200, "networks": 6, "batch": 20, "learning_rate": 0.1},
+    smoke={"width": 100, "networks": 3, "batch_size": 20, "steps": 5000, "learning_rate": 0.1, "initial_networks": 12},
+    laptop={"width": 200, "networks": 6, "batch_size": 20, "learning_rate": 0.1},
     paper={"networks": 8},
     model="HeavisideNetwork",
     precision="float32",

@@ -46,8 +46,8 @@ def run(config: Config) -> xr.Dataset:
     fine = np.linspace(0.0, 1.0, 501)
     return xr.Dataset(
         {
-            "utilisation": (("model", "set", "mode"), used),
-            "misfit": (("model", "set"), misfit),
+            "utilisation": (("model", "trial", "mode"), used),
+            "misfit": (("model", "trial"), misfit),
             "fit": (("model", "x"), coefficients[:, 0] @ sines(fine, config.features).T),
             "point": ("sample", inputs[0]),
             "label": ("sample", labels[0]),
@@ -57,7 +57,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 def _prefers(record: xr.Dataset) -> Judgement:
-    low, high = (record["utilisation"] * record["mode"]).sum("mode").transpose("model", "set").values
+    low, high = (record["utilisation"] * record["mode"]).sum("mode").transpose("model", "trial").values
     note = f"share of sets; mean utilised frequency {low.mean():.2f} against {high.mean():.2f}"
     return above(Estimate(np.mean(low < high), np.sqrt(0.25 / low.size)), 0.5, note=note)
 

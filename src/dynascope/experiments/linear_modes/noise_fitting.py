@@ -42,7 +42,7 @@ def run(config: Config) -> xr.Dataset:
             near, own = _shares((functions @ fitted) ** 2, fine, inputs[one], reach=1 / size)
             shares[:, row, one] = np.sum(fitted**2), near, own
     return xr.Dataset(
-        {name: (("features", "set"), values) for name, values in zip(("energy", "near", "own"), shares, strict=True)}
+        {name: (("features", "trial"), values) for name, values in zip(("energy", "near", "own"), shares, strict=True)}
         | {"learned": (("features", "x"), np.array(curves)), "labels": ("sample", labels[0, :, 0])},
         coords={"features": list(config.features), "x": shown, "inputs": ("sample", inputs[0])},
     )
@@ -58,7 +58,7 @@ def _shares(square: np.ndarray, places: np.ndarray, inputs: np.ndarray, *, reach
 
 
 def _shrinks(record: xr.Dataset) -> Judgement:
-    median = record["energy"].median("set").values  # the mean diverges
+    median = record["energy"].median("trial").values  # the mean diverges
     listed = ", ".join(f"{value:.3g}" for value in median)
     return below(median[1:] / median[:-1], 1.0, note=f"medians {listed} for unit noise")
 
@@ -66,10 +66,10 @@ def _shrinks(record: xr.Dataset) -> Judgement:
 def _benign(record: xr.Dataset) -> Judgement:
     energy, samples = record["energy"].isel(features=-1), record.sizes["sample"]
     *others, gaussian = samples / (record["features"].values - samples - 1)
-    low, high = energy.quantile([0.25, 0.75], "set").values
-    error = 1.25 * (high - low) / 1.35 / np.sqrt(record.sizes["set"])  # of a median
+    low, high = energy.quantile([0.25, 0.75], "trial").values
+    error = 1.25 * (high - low) / 1.35 / np.sqrt(record.sizes["trial"])  # of a median
     return equal(
-        Estimate(energy.median("set").values, error),
+        Estimate(energy.median("trial").values, error),
         gaussian,
         0.15 * gaussian,
         note="15 %: inputs or mirror images that come close raise it; with 100 and 400 features they dominate "

@@ -44,10 +44,10 @@ def run(config: Config) -> xr.Dataset:
     theory = learnability(spectra, samples=config.samples)
     record = xr.Dataset(
         {
-            "share": (("tail", "target", "set"), stacked["share"]),
-            "missed": (("tail", "target", "set"), stacked["missed"]),
-            "noise_energy": (("tail", "set"), stacked["noise_energy"]),
-            "noise_time": (("tail", "set"), stacked["noise_time"]),
+            "share": (("tail", "target", "trial"), stacked["share"]),
+            "missed": (("tail", "target", "trial"), stacked["missed"]),
+            "noise_energy": (("tail", "trial"), stacked["noise_energy"]),
+            "noise_time": (("tail", "trial"), stacked["noise_time"]),
             "theory_share": (("tail", "target"), theory["learnability"].values[:, _WHICH]),
             "theory_overfitting": ("tail", theory["overfitting"].values),
             "noise": config.noise,
@@ -141,7 +141,7 @@ def _noise_time(record: xr.Dataset) -> Judgement:
 
 def _benign(record: xr.Dataset) -> Judgement:
     missed, error = _over_sets(record, "missed", target=0)
-    noise = 2 * float(record["noise"]) ** 2 * record["noise_energy"].median("set").values  # beside |f*|² = ½
+    noise = 2 * float(record["noise"]) ** 2 * record["noise_energy"].median("trial").values  # beside |f*|² = ½
     note = "error energy beside the target's, with a tail of a hundredth and median noise; with the printed tail it is "
     printed, hundredth = missed + noise
     return below(Estimate(hundredth, error[1]), 0.1, note=f"{note}{printed:.2f}")
@@ -154,7 +154,7 @@ def _missed(record: xr.Dataset) -> Judgement:
 
 def _tenth(record: xr.Dataset) -> Judgement:
     theory = record["theory_share"].isel(target=1).values
-    medians = ", ".join(f"{value:.3g}" for value in record["noise_energy"].median("set").values)
+    medians = ", ".join(f"{value:.3g}" for value in record["noise_energy"].median("trial").values)
     gaussian = ", ".join(f"{value - 1:.3g}" for value in record["theory_overfitting"].values)
     return equal(
         _over_sets(record, "share", target=1),
