@@ -18,6 +18,14 @@ from dynascope.measure.spectrum import eigenfunctions, feature_spectrum, minimum
 from dynascope.statistics.errors import over_trials
 
 _ROUNDING = 1e-9
+_LEAST_SQUARES = (
+    "without the square, on orthonormal functions; least squares with k = 1, p/4, p/2 and p (where it is 1) features "
+    "in one draw"
+)
+_EXTREMES = (
+    "true only where the outputs span the constant; else the extremes are "
+    "(a_1 + a_2 ± √((a_1 − a_2)² + 4 a_1 a_2 |P1|²))/2"
+)
 
 
 @dataclass(frozen=True)
@@ -193,13 +201,7 @@ EXPERIMENT = Experiment(
         Claim(
             "eq-2.5-utilization",
             "cumulative utilization is the share of the outputs that k features express",
-            lambda r: _corrects(
-                r,
-                "expressed",
-                "utilization",
-                "without the square, on orthonormal functions; least squares with k = 1, p/4, p/2 and p (where it is "
-                "1) features in one draw",
-            ),
+            lambda r: _corrects(r, "expressed", "utilization", _LEAST_SQUARES),
             Source("layerwise", equation="2.5"),
         ),
         Claim(
@@ -217,13 +219,7 @@ EXPERIMENT = Experiment(
         Claim(
             "def-1-eigenspaces",
             "a_1|1⟩⟨1| + a_2 P has the eigenvalues a_1 + a_2 and a_2 only",
-            lambda r: _corrects(
-                r,
-                "eigenvalues",
-                "eigenvalues_expected",
-                "true only where the outputs span the constant; else the extremes are (a_1 + a_2 ± √((a_1 − a_2)² + "
-                "4 a_1 a_2 |P1|²))/2",
-            ),
+            lambda r: _corrects(r, "eigenvalues", "eigenvalues_expected", _EXTREMES),
             Source("layerwise", theorem="Definition 1", equation="2.8"),
         ),
         Claim(

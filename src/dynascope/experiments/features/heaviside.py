@@ -35,6 +35,7 @@ _MEASURES = {
 }
 
 Layers = list[tuple[jax.Array, jax.Array]]  # weights and biases
+State = tuple[Layers, Layers]  # of training: weights and their velocities
 
 
 @dataclass(frozen=True)
@@ -93,27 +94,18 @@ def _loss(weights: Layers, x: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.mean((features_of(weights, x)[1] - y) ** 2)
 
 
-@partial(jax.jit, static_argnames="batch_size")
-def _train(
-    state: tuple[Layers, Layers],
-    x: jax.Array,
-    key: jax.Array,
-    *,
-    steps: ArrayLike,
-    batch_size: int,
-    rate: ArrayLike,
-    momentum: ArrayLike,
-) -> tuple[Layers, Layers]:
-    """SGD with momentum on the step 1(x > 0), batches drawn with replacement; state is weights and velocities."""
+@partial(jax.jit, static_argnames="config")
+def _train(state: State, x: jax.Array, key: jax.Array, steps: ArrayLike, config: Config) -> State:
+    """SGD with momentum on the step 1(x > 0), batches drawn with replacement."""
 
-    def step(number: jax.Array, state: tuple[Layers, Layers]) -> tuple[Layers, Layers]:
+    def step(number: jax.Array, state: State) -> State:
         weights, speed = state
-        chosen = x[jax.random.randint(jax.random.fold_in(key, number), (batch_size,), 0, len(x))]
+        chosen = x[jax.random.randint(jax.random.fold_in(key, number), (config.batch_size,), 0, len(x))]
         slope = jax.grad(_loss)(weights, chosen, (chosen > 0) * 1.0)
-        speed = jax.tree.map(lambda v, g: momentum * v + g, speed, slope)
-        return jax.tree.map(lambda w, v: w - rate * v, weights, speed), speed
+        speed = jax.tree.map(lambda v, g: config.momentum * v + g, speed, slope)
+        return jax.tree.map(lambda w, v: w - config.learning_rate * v, weights, speed), speed
 
-    trained: tuple[Layers, Layers] = jax.lax.fori_loop(0, steps, step, state)
+    trained: State = jax.lax.fori_loop(0, steps, step, state)
     return trained
 
 
@@ -124,14 +116,13 @@ def run(config: Config) -> xr.Dataset:
     grid = (np.arange(config.points) + 0.5) * 2 / config.points - 1  # even, and off the jump
     keys = jax.random.split(jax.random.key(config.seed), max(config.networks, config.initial_networks))
     until = np.unique(np.geomspace(10, config.steps, config.snapshots - 1).round().astype(int))
-    train = partial(_train, batch_size=config.batch_size, rate=config.learning_rate, momentum=config.momentum)
     paths = []
     for key in keys[: config.networks]:
         weights = initial_weights(key, config.width)
         state = weights, jax.tree.map(jnp.zeros_like, weights)
         path = [_measure(weights, x, grid)]
         for part, steps in enumerate(np.diff(until, prepend=0)):
-            state = train(state, jnp.asarray(x, jnp.float32), jax.random.fold_in(key, 7 + part), steps=int(steps))
+            state = _train(state, jnp.asarray(x, jnp.float32), jax.random.fold_in(key, 7 + part), int(steps), config)
             path.append(_measure(state[0], x, grid))
         paths.append(xr.concat(path, "step"))
     record = xr.concat(paths, "trial").assign_coords(step=[0, *until.tolist()], x=grid)

@@ -18,6 +18,7 @@ from dynascope.models.linear_modes import minimum_norm, mode_curves, training_pa
 from dynascope.statistics.errors import Estimate
 
 TIMES = tuple(np.linspace(0.0, 3.0, 13))
+_ROTATED = "θ = Oᵀ w, since Φ = O √ρ e by (1.27)"
 COVARIANCE = ((1.5, 0.5), (0.5, 1.5))  # the example below (1.29), with eigenvalues 2 and 1
 
 
@@ -66,11 +67,6 @@ def run(config: Config) -> xr.Dataset:
     )
 
 
-def _rotated(record: xr.Dataset) -> Judgement:
-    measured, expected, printed = (record[name].values for name in ("theta_measured", "theta", "theta_printed"))
-    return corrected(measured, expected, EXACT, published=printed, note="θ = Oᵀ w, since Φ = O √ρ e by (1.27)")
-
-
 def _spectrum(record: xr.Dataset) -> Judgement:
     expected = np.array([2.0, 1.0])  # eigenvalues of COVARIANCE
     draws, printed = float(record["draws"]), record["singular"].values
@@ -108,7 +104,12 @@ EXPERIMENT = Experiment(
             ),
             Source("layerwise", equation="1.26, 3.10"),
         ),
-        Claim("eq1.28-weights", "f = Σ θ_k √ρ_k e_k with θ = O w", _rotated, Source("layerwise", equation="1.28")),
+        Claim(
+            "eq1.28-weights",
+            "f = Σ θ_k √ρ_k e_k with θ = O w",
+            lambda r: corrected(r["theta_measured"], r["theta"], EXACT, published=r["theta_printed"], note=_ROTATED),
+            Source("layerwise", equation="1.28"),
+        ),
         Claim(
             "eq1.28-norm",
             "the change of basis keeps the norm of the weights",

@@ -4,14 +4,13 @@ It knows nothing of their derivation: only the loss as it is written down.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike
 from scipy.integrate import solve_ivp
 
 from dynascope.experiments.claims import Judgement, equal
@@ -23,7 +22,12 @@ _Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 def gradient_flow(
-    loss: Callable[..., jax.Array], start: Weights, times: ArrayLike, *, data: Any = None, accuracy: float = 1e-12
+    loss: Callable[..., jax.Array],
+    start: Weights,
+    times: Sequence[float] | np.ndarray,
+    *,
+    data: Any = None,
+    accuracy: float = 1e-12,
 ) -> Weights:
     """Integrate w' = −∇ loss(w, data) and return the weights at the given times, time in front.
 

@@ -60,22 +60,22 @@ def run(config: Config) -> xr.Dataset:
     return record.merge(_example(config, spectra, random))
 
 
-def _one_set(config: Config, spectra: np.ndarray, random: np.random.Generator) -> dict[str, list[np.ndarray]]:
+def _one_set(config: Config, spectra: np.ndarray, random: np.random.Generator) -> dict[str, np.ndarray]:
     """Shares learned of both targets, energy of the fitted noise, and the time in which noise is fitted."""
     functions = sines(random.uniform(size=config.samples), config.features)
     noise = random.standard_normal((config.samples, 1))
-    found: dict[str, list[np.ndarray]] = {name: [] for name in ("share", "missed", "noise_energy", "noise_time")}
-    for spectrum in spectra:
-        fitted = fit_sines(functions, spectrum, np.concatenate([functions[:, _WHICH], noise], axis=1))
-        wanted = np.eye(config.features)[_WHICH].T
-        found["share"].append(fitted[_WHICH, np.arange(len(_WHICH))])
-        found["missed"].append(np.sum((fitted[:, :-1] - wanted) ** 2, axis=0))
-        found["noise_energy"].append(np.sum(fitted[:, -1] ** 2))
-        found["noise_time"].append(_fitting_time((functions * spectrum) @ functions.T / config.samples, noise[:, 0]))
-    return found
+    labels, wanted = np.concatenate([functions[:, _WHICH], noise], axis=1), np.eye(config.features)[_WHICH].T
+    fits = [fit_sines(functions, spectrum, labels) for spectrum in spectra]
+    kernels = [(functions * spectrum) @ functions.T / config.samples for spectrum in spectra]
+    return {
+        "share": np.array([fitted[_WHICH, np.arange(len(_WHICH))] for fitted in fits]),
+        "missed": np.array([np.sum((fitted[:, :-1] - wanted) ** 2, axis=0) for fitted in fits]),
+        "noise_energy": np.array([np.sum(fitted[:, -1] ** 2) for fitted in fits]),
+        "noise_time": np.array([_fitting_time(kernel, noise[:, 0]) for kernel in kernels]),
+    }
 
 
-def _fitting_time(kernel: np.ndarray, noise: np.ndarray) -> np.ndarray:
+def _fitting_time(kernel: np.ndarray, noise: np.ndarray) -> float:
     """Flow time at which the training residual of pure noise has fallen to 1/e of its size, by bisection."""
     rates, vectors = np.linalg.eigh(kernel)
     weights = (vectors.T @ noise) ** 2 / np.sum(noise**2)
@@ -84,7 +84,7 @@ def _fitting_time(kernel: np.ndarray, noise: np.ndarray) -> np.ndarray:
         middle = (low + high) / 2
         left = np.sum(weights * np.exp(-2 * np.maximum(rates, 0.0) * middle))
         low, high = (middle, high) if left > np.exp(-2) else (low, middle)
-    return np.asarray(middle)
+    return middle
 
 
 def _example(config: Config, spectra: np.ndarray, random: np.random.Generator) -> xr.Dataset:
@@ -108,62 +108,46 @@ def _example(config: Config, spectra: np.ndarray, random: np.random.Generator) -
     )
 
 
-def _over_sets(record: xr.Dataset, name: str, **chosen: int) -> Estimate:
-    return over_trials(record[name].isel(chosen).values)
-
-
-def _finite(record: xr.Dataset) -> float:
-    """What the finite number of samples leaves of a share."""
-    return 2 / record.sizes["sample"]
-
-
 def _learned(record: xr.Dataset) -> Judgement:
-    return corrected(
-        _over_sets(record, "share", tail=0, target=0),
-        record["theory_share"][0, 0],
-        _finite(record),
-        published=1.0,
-        note="the tail adds up to n, so κ ≈ 1 and half of the signal is lost; sine features, target the first mode",
-    )
+    share = over_trials(record["share"].isel(tail=0, target=0))
+    note = "the tail adds up to n, so κ ≈ 1 and half of the signal is lost; sine features, target the first mode"
+    return corrected(share, record["theory_share"][0, 0], 2 / record.sizes["sample"], published=1.0, note=note)
 
 
 def _noise_time(record: xr.Dataset) -> Judgement:
     expected = record["expected_time"].values
-    return corrected(
-        _over_sets(record, "noise_time"),
-        expected,
-        0.25 * expected,
-        published=float(record["printed_time"]) * expected,
-        note="noise is fitted at ηt = n/Σ_tail ρ, which is 1 with the printed spectrum: no phase without it; "
-        "25 % for the spread of the kernel's eigenvalues",
+    printed = float(record["printed_time"]) * expected
+    note = (
+        "noise is fitted at ηt = n/Σ_tail ρ, which is 1 with the printed spectrum: no phase without it; "
+        "25 % for the spread of the kernel's eigenvalues"
     )
+    return corrected(over_trials(record["noise_time"]), expected, 0.25 * expected, published=printed, note=note)
 
 
 def _benign(record: xr.Dataset) -> Judgement:
-    missed, error = _over_sets(record, "missed", target=0)
+    missed, error = over_trials(record["missed"].isel(target=0))
     noise = 2 * float(record["noise"]) ** 2 * record["noise_energy"].median("trial").values  # beside |f*|² = ½
-    note = "error energy beside the target's, with a tail of a hundredth and median noise; with the printed tail it is "
     printed, hundredth = missed + noise
+    note = "error energy beside the target's, with a tail of a hundredth and median noise; with the printed tail it is "
     return below(Estimate(hundredth, error[1]), 0.1, note=f"{note}{printed:.2f}")
 
 
 def _missed(record: xr.Dataset) -> Judgement:
     lost = record["theory_overfitting"].values * (1 - record["theory_share"].isel(target=0).values) ** 2
-    return equal(_over_sets(record, "missed", target=0), lost, _finite(record) * lost, note="both spectra")
+    missed = over_trials(record["missed"].isel(target=0))
+    return equal(missed, lost, 2 / record.sizes["sample"] * lost, note="both spectra")
 
 
 def _tenth(record: xr.Dataset) -> Judgement:
     theory = record["theory_share"].isel(target=1).values
     medians = ", ".join(f"{value:.3g}" for value in record["noise_energy"].median("trial").values)
     gaussian = ", ".join(f"{value - 1:.3g}" for value in record["theory_overfitting"].values)
-    return equal(
-        _over_sets(record, "share", target=1),
-        theory,
-        _finite(record) * theory,
-        rival=1.0,
-        note=f"(n − d)/(p − d) = {float(record['flat_share']):.4f}; energy of fitted unit noise: median {medians}, "
-        f"Gaussian features would give {gaussian} (the mean diverges: inputs and mirror images can come close)",
+    note = (
+        f"(n − d)/(p − d) = {float(record['flat_share']):.4f}; energy of fitted unit noise: median {medians}, "
+        f"Gaussian features would give {gaussian} (the mean diverges: inputs and mirror images can come close)"
     )
+    bound = 2 / record.sizes["sample"] * theory  # of the finite number of samples
+    return equal(over_trials(record["share"].isel(target=1)), theory, bound, rival=1.0, note=note)
 
 
 def _picture(record: xr.Dataset) -> Figure:
@@ -217,7 +201,7 @@ EXPERIMENT = Experiment(
         Claim(
             "fig-1.5-malignant",
             "of a target in the tail next to nothing is learned",
-            lambda r: above(_over_sets(r, "missed", target=1), 0.9, note="missed share of the energy"),
+            lambda r: above(over_trials(r["missed"].isel(target=1)), 0.9, note="missed share of the energy"),
             Source("layerwise", figure="1.5"),
         ),
         Claim(
