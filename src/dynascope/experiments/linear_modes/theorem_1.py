@@ -93,7 +93,7 @@ def _bound(record: xr.Dataset) -> Judgement:
 
 
 def _pairs(record: xr.Dataset) -> xr.Dataset:
-    """Networks of section 6.2, a² = b² in every unit: the side of each unit, θ, Δθ and squares of weights."""
+    """Networks of section 6.2, a² = b² in every unit: the side of each unit, θ and Δθ."""
     pairs = record.isel(grid_0=np.flatnonzero(record["paired"].values))
     parts = pairs["first_flow"] * pairs["second_flow"] / pairs["output_scale"]
     side = xr.apply_ufunc(np.sign, parts.isel(time=0))
