@@ -9,7 +9,7 @@ import xarray as xr
 from jaxtyping import Float
 
 from dynascope.models import stepping
-from dynascope.models.deep_linear.mode_equations import STEPS, Parameters, diffusion
+from dynascope.models.mode_equation.equations import STEPS, Parameters, diffusion
 from dynascope.models.parameters import Grid
 
 RESULT_NAMES = ("trial", "time", "amplitude", "loss", "diffusion")
@@ -44,7 +44,7 @@ def run_modes(
     with jax.enable_x64(True):
         lanes = (1, start.size, stepping.padded_trials(trials))
         state = {"x" if in_log else "w": jnp.array(np.broadcast_to(begin.reshape(1, -1, 1), lanes), precision)}
-        states = stepping.march(
+        states = stepping.saved_states(
             step,
             state,
             fields,

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import t as student
 
-from dynascope.models.parameters import as_float, count, increasing
+from dynascope.checks import as_float, count, increasing
 
 CONFIDENCE = 0.95
 FEWEST_TRIALS = 5  # fewer say next to nothing about their own spread

@@ -8,23 +8,13 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from dynascope.checks import as_float, count, increasing, one_of, require, scalar
 from dynascope.models import stepping
-from dynascope.models.deep_linear import fokker_planck, mode_equations, mode_flow, stationary
-from dynascope.models.deep_linear.mode_equations import ITO_FORMS, STEPS
-from dynascope.models.deep_linear.mode_simulation import RESULT_NAMES, label_run, run_modes
+from dynascope.models.mode_equation import equations, flow, fokker_planck, stationary
+from dynascope.models.mode_equation.equations import ITO_FORMS, STEPS
+from dynascope.models.mode_equation.simulation import RESULT_NAMES, label_run, run_modes
 from dynascope.models.noise import seed_key
-from dynascope.models.parameters import (
-    Grid,
-    ParameterValue,
-    as_float,
-    broadcast,
-    count,
-    increasing,
-    one_of,
-    refuse_unknown,
-    require,
-    scalar,
-)
+from dynascope.models.parameters import Grid, ParameterValue, broadcast, refuse_unknown
 from dynascope.records import with_provenance
 
 _FIELDS = ("singular_value", "temperature", "label_noise")  # none has core dimensions
@@ -106,7 +96,7 @@ class ModeEquation(eqx.Module):
         0.375
         """
         w = _amplitude("w", w)
-        return self._over_grid(mode_equations.gradient_drift(w, self._parameters(w.ndim)), w)
+        return self._over_grid(equations.gradient_drift(w, self._parameters(w.ndim)), w)
 
     def ito_drift(self, w: Any) -> Float[np.ndarray, "..."]:
         """Drift that noise induces, β L(L−1)/2 · q · w^((3L−4)/L); (14) or (6) if the model says so.
@@ -120,7 +110,7 @@ class ModeEquation(eqx.Module):
         (0.8856, 3.96)
         """
         w = _amplitude("w", w)
-        return self._over_grid(mode_equations.ito_drift(w, self._parameters(w.ndim), self.ito), w)
+        return self._over_grid(equations.ito_drift(w, self._parameters(w.ndim), self.ito), w)
 
     def drift(self, w: Any) -> Float[np.ndarray, "..."]:
         """The whole drift of (4), gradient and Itô part. Shape: grid, then the shape of `w` ≥ 0.
@@ -137,7 +127,7 @@ class ModeEquation(eqx.Module):
         0.005
         """
         w = _amplitude("w", w)
-        return self._over_grid(mode_equations.diffusion(w, self._parameters(w.ndim)), w)
+        return self._over_grid(equations.diffusion(w, self._parameters(w.ndim)), w)
 
     def _over_grid(self, values: Any, w: np.ndarray) -> np.ndarray:
         return np.broadcast_to(values, (*self.grid.shape, *w.shape)).copy()
@@ -157,7 +147,7 @@ class ModeEquation(eqx.Module):
         discriminant = s**2 - a * (a + 2) / 2 * sigma**2
         root = np.sqrt(np.where(discriminant > 0, discriminant, np.nan))
         place = ((a + 1) * s - root) / (a + 2)
-        return Peak(np.asarray(place), np.asarray(mode_equations.diffusion(place, self._parameters())))
+        return Peak(np.asarray(place), np.asarray(equations.diffusion(place, self._parameters())))
 
     def gradient_flow(self, times: Any, start: Any) -> Float[np.ndarray, "*grid time"]:
         """Amplitude without noise, w' = L (s − w) w^(2−2/L), at times from 0.
@@ -169,7 +159,7 @@ class ModeEquation(eqx.Module):
         [0.5, 0.8808]
         """
         times, begin = increasing("times", times), self._start(start)
-        path = mode_flow.flow(times, begin.reshape(-1), self._points()["singular_value"], depth=self.depth)
+        path = flow.solve(times, begin.reshape(-1), self._points()["singular_value"], depth=self.depth)
         return self._unfold(path)
 
     def time_to_reach(self, fraction: Any, start: Any) -> Float[np.ndarray, "..."]:
@@ -184,7 +174,7 @@ class ModeEquation(eqx.Module):
         require("fraction", fraction, fraction > 0, "be above 0")
         points = self._points()["singular_value"]
         wanted = np.broadcast_to(fraction.reshape(1, -1), (len(points), fraction.size))
-        waits = mode_flow.passage_time(wanted, self._start(start).reshape(-1), points, depth=self.depth)
+        waits = flow.time_to_reach(wanted, self._start(start).reshape(-1), points, depth=self.depth)
         return waits.reshape((*self.grid.shape, *fraction.shape))
 
     def simulate(
@@ -233,7 +223,7 @@ class ModeEquation(eqx.Module):
         seed_key(seed)
         if options["trials"] >= 2**32:
             raise ValueError(f"trials must stay below 2**32, got {trials}")
-        limit = float(1 / mode_flow.relaxation_rate(self.singular_value, self.depth).max())
+        limit = float(1 / flow.relaxation_rate(self.singular_value, self.depth).max())
         rule = f"be at most 1/(L s^(2−2/L)), so that a learned mode does not overshoot: here at most {limit:.6g}"
         require("dt", np.array(options["dt"]), np.array(options["dt"] <= limit), rule)
         saves = stepping.save_steps(options["duration"], options["dt"], save_points)

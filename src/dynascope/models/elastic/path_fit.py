@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Float
 from scipy.interpolate import CubicSpline
 
+from dynascope.checks import one_of
 from dynascope.models.elastic.geometry import geometry_blocks, margin_directions
 from dynascope.models.elastic.softmax import margins
-from dynascope.models.parameters import one_of
 
 MODELS = ("isotropic", "logits", "mixture", "softmax", "general", "kernel")
 RIDGE = 0.1  # share of the mean eigenvalue that holds strengths where they were: what is not seen stays

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynascope.models.elastic.trials import bootstrap_weights, interval, resampled
+from dynascope.statistics.resampling import bootstrap_weights, interval, resampled
 
 
 @pytest.mark.parametrize("trials", [5, 8, 40])

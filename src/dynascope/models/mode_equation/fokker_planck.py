@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 
-from dynascope.models.deep_linear.mode_equations import (
+from dynascope.models.mode_equation.equations import (
     Parameters,
     diffusion,
     diffusion_slope,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import savgol_filter
 
-from dynascope.models.elastic.derivative import _uneven, automatic_window, checked_window, local_derivative
+from dynascope.statistics.derivative import _uneven, automatic_window, checked_window, local_derivative
 
 TIMES = np.linspace(1.0, 9.0, 200)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.linalg import expm
 
 from dynascope import ModeEquation, grid
-from dynascope.models.deep_linear import fokker_planck
+from dynascope.models.mode_equation import fokker_planck
 
 
 @settings(max_examples=15)

@@ -13,7 +13,7 @@ Configuration = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Sweepable:
+class Workload:
     """An experiment that runs packs of configurations, those that can share one vmapped ensemble for instance.
 
     run: takes a list of configurations and returns as many datasets, in the same order. A configuration is a dict that
@@ -27,7 +27,7 @@ class Sweepable:
 
     >>> def decays(pack):
     ...     return [xr.Dataset({"left": 0.5 ** each["time"]}) for each in pack]
-    >>> Sweepable(decays, {"time": 1.0}).run([{"time": 1.0}, {"time": 2.0}])[1]["left"].item()
+    >>> Workload(decays, {"time": 1.0}).run([{"time": 1.0}, {"time": 2.0}])[1]["left"].item()
     0.25
     """
 
@@ -92,34 +92,34 @@ class OfExperiment:
         return [self.run(dataclasses.replace(self.config, **each)) for each in pack]
 
 
-def as_sweepable(experiment: Any, scale: str = "laptop") -> Sweepable:
-    """Make a Sweepable of a plain function, a model family or an experiment of the registry.
+def as_workload(experiment: Any, scale: str = "laptop") -> Workload:
+    """Make a Workload of a plain function, a model family or an experiment of the registry.
 
-    experiment: a `Sweepable`; a function of one configuration that returns a Dataset or a dict of numbers; a class with
+    experiment: a `Workload`; a function of one configuration that returns a Dataset or a dict of numbers; a class with
         `simulate`; an `Experiment`, whose config at `scale` gives the defaults
 
     >>> def decay(time=1.0):
     ...     return {"left": 0.5 ** time}
-    >>> as_sweepable(decay).defaults
+    >>> as_workload(decay).defaults
     {'time': 1.0}
     """
-    if isinstance(experiment, Sweepable):
+    if isinstance(experiment, Workload):
         return experiment
     if hasattr(experiment, "record") and hasattr(experiment, "settings"):
         own = getattr(experiment, "sweep", None)
         if own is not None:
-            return as_sweepable(own)
+            return as_workload(own)
         config = experiment.settings(scale)
         defaults = {each.name: getattr(config, each.name) for each in dataclasses.fields(config)}
-        return Sweepable(OfExperiment(experiment.record, config), defaults, name=experiment.title, origin=experiment.run)
+        return Workload(OfExperiment(experiment.record, config), defaults, name=experiment.title, origin=experiment.run)
     if inspect.isclass(experiment) and hasattr(experiment, "simulate"):
         defaults = _parameters(experiment) | _parameters(experiment.simulate)
-        return Sweepable(OfModel(experiment), defaults, name=experiment.__name__, origin=experiment)
+        return Workload(OfModel(experiment), defaults, name=experiment.__name__, origin=experiment)
     if callable(experiment):
         name = getattr(experiment, "__qualname__", type(experiment).__name__)
-        return Sweepable(OneByOne(experiment), _parameters(experiment), name=name, origin=experiment)
+        return Workload(OneByOne(experiment), _parameters(experiment), name=name, origin=experiment)
     raise ValueError(
-        "experiment must be a function, a Sweepable, a model family or an experiment of the registry, "
+        "experiment must be a function, a Workload, a model family or an experiment of the registry, "
         f"got {type(experiment).__name__}"
     )
 

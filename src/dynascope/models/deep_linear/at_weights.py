@@ -13,11 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from dynascope.checks import as_float, count, flag
 from dynascope.models.deep_linear import exact
 from dynascope.models.deep_linear.equations import error_noise
 from dynascope.models.deep_linear.teacher import balanced_factors, square_root
 from dynascope.models.noise import normals, seed_key
-from dynascope.models.parameters import Grid, as_float, count, flag
+from dynascope.models.parameters import Grid
 
 
 class ModeSDE(NamedTuple):
@@ -34,7 +35,7 @@ class LinearNetwork(eqx.Module):
     learning_rate: Float[np.ndarray, "..."]
     batch_size: Float[np.ndarray, "..."]
     label_noise: Float[np.ndarray, "..."]
-    label_covariance: Float[np.ndarray, "output output"]
+    label_noise_covariance: Float[np.ndarray, "output output"]
     left: Float[np.ndarray, "output mode"]
     right: Float[np.ndarray, "input mode"]
     singular_values: Float[np.ndarray, " mode"]
@@ -116,7 +117,7 @@ class LinearNetwork(eqx.Module):
 
     def _label_covariances(self) -> Float[np.ndarray, "point output output"]:
         noise = np.broadcast_to(self.label_noise, self.grid.shape).reshape(-1, 1, 1)
-        return np.asarray(noise**2 * np.eye(self.widths[-1]) + self.label_covariance)
+        return np.asarray(noise**2 * np.eye(self.widths[-1]) + self.label_noise_covariance)
 
     def _task(self, label_covariance: Any) -> exact.Task:
         return exact.Task(self.teacher, self.left, self.right, label_covariance)
@@ -286,9 +287,9 @@ class LinearNetwork(eqx.Module):
         >>> DeepLinear(depth=2, learning_rate=0.01).predicted_diffusion([0.5, 0.2, 0.1]).round(5).tolist()
         [0.005, 0.0008, 7e-05]
         """
-        w, s = self._amplitude(amplitude), self.singular_values
+        w = self._amplitude(amplitude)
         labels = np.einsum("ia,pij,ja->pa", self.left, self._label_covariances(), self.left)
-        speed = self.depth**2 * (2 * (s - w) ** 2 + labels) * np.abs(w) ** (4 * (self.depth - 1) / self.depth)
+        speed = exact.aligned_diffusion(w, self.singular_values, labels, depth=self.depth)
         return np.asarray(self.temperature()[..., None] * speed.reshape((*self.grid.shape, -1)))
 
     def aligned_ito_drift(self, amplitude: Any, *, published: bool = False) -> Float[np.ndarray, "*grid mode"]:
@@ -308,7 +309,7 @@ class LinearNetwork(eqx.Module):
         w, depth = self._amplitude(amplitude), self.depth
         if np.any(w < 0):
             raise ValueError(f"amplitude must be at least 0 on balanced, aligned weights, got {w.min()}")
-        if np.any(self.label_covariance):
+        if np.any(self.label_noise_covariance):
             raise ValueError("label_noise_covariance must not be given here: the closed form is for independent noise")
         noise, gap = np.broadcast_to(self.label_noise, self.grid.shape)[..., None], self.singular_values - w
         pairs = depth * (depth - 1)

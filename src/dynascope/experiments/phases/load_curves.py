@@ -1,6 +1,6 @@
 """Train one pack of networks and measure their load curves: what every phase diagram of the paper repeats.
 
-`phase_training` is sweepable: `sweep(phase_training, grid={"slope": …, "dropout": …}, seeds=10, out=…)` runs it on many
+`phase_training` can be swept: `sweep(phase_training, grid={"slope": …, "dropout": …}, seeds=10, out=…)` runs it on many
 cores or machines, `run_grid` in this process.
 """
 
@@ -14,10 +14,10 @@ import xarray as xr
 from dynascope.data import images
 from dynascope.networks import MLP, Ensemble
 from dynascope.networks.arguments import device
+from dynascope.networks.mlp_variants import ConstantMLP
 from dynascope.networks.network import Network
-from dynascope.networks.special import ConstantMLP
 from dynascope.sweep.plan import make_plan
-from dynascope.sweep.sweepable import Configuration, Sweepable
+from dynascope.sweep.workload import Configuration, Workload
 
 PROBES = ("train", "test")
 DEFAULTS: dict[str, Any] = {
@@ -39,7 +39,7 @@ DEFAULTS: dict[str, Any] = {
 }
 SHARED = tuple(name for name in DEFAULTS if name not in ("slope", "dropout", "data_noise", "learning_rate", "seed"))
 _SPLIT = 0  # one split of the data for all runs, as in the paper
-_VALUES = {"cpu": 2**21, "cuda": 2**30}  # numbers that the features of all copies in one ensemble may take
+_VALUES = {"cpu": 2**21, "cuda": 2**30}  # numbers that the features of all trials in one ensemble may take
 
 
 def train(pack: Sequence[Mapping[str, Any]]) -> list[xr.Dataset]:
@@ -60,7 +60,7 @@ def train(pack: Sequence[Mapping[str, Any]]) -> list[xr.Dataset]:
     column = {name: [each[name] for each in pack] for name in ("slope", "dropout", "data_noise", "learning_rate")}
     ensemble = Ensemble(
         _network(first, x.shape[1:], int(y.max()) + 1),
-        copies=[each["seed"] for each in pack],
+        trials=[each["seed"] for each in pack],
         learning_rate=column["learning_rate"],
         batch_size=batch,
         optimizer=first["optimizer"],
@@ -70,10 +70,10 @@ def train(pack: Sequence[Mapping[str, Any]]) -> list[xr.Dataset]:
         sampling="shuffled",
     )
     probe = {"train": (x, y), "test": (xt, yt)}
-    run = ensemble.fit(x, y, steps, probe=probe, record_every=[steps], measures=("load", "load_pinv"), progress=False)
+    run = ensemble.train(x, y, steps, probe=probe, record_every=[steps], measures=("load", "load_pinv"), progress=False)
     last = run[["load", "load_pinv", "accuracy", "loss"]].isel(step=-1, drop=True)
-    last = last.drop_vars(["copy", *column], errors="ignore").assign_coords(layer=np.arange(run.sizes["layer"]))
-    return [last.isel(copy=index).assign_attrs({}) for index in range(len(pack))]
+    last = last.drop_vars(["trial", *column], errors="ignore").assign_coords(layer=np.arange(run.sizes["layer"]))
+    return [last.isel(trial=index).assign_attrs({}) for index in range(len(pack))]
 
 
 def _network(settings: Mapping[str, Any], shape: tuple[int, ...], classes: int) -> Network:
@@ -112,37 +112,38 @@ def seconds(settings: Mapping[str, Any]) -> float:
     return float(6 * weights * len(x) * settings["epochs"] / 1e10 + 1e-4 * steps + 1e-2)
 
 
-phase_training = Sweepable(train, DEFAULTS, shared=SHARED, seconds=seconds, name="phase_training")
+phase_training = Workload(train, DEFAULTS, shared=SHARED, seconds=seconds, name="phase_training")
 
 
 def run_grid(grid: Mapping[str, Sequence[Any]], *, seeds: int, fixed: Mapping[str, Any]) -> xr.Dataset:
     """Train at every point of a grid, in this process, as many networks at once as suit the device.
 
-    Returns what `train` records over the grid's axes, seed, and then the axes of `train`.
+    Returns what `train` records over the grid's axes, trial (the seeds), and then the axes of `train`.
 
     >>> small = {"data": "digits", "size": 0, "samples": 8, "epochs": 1, "depth": 2, "width": 8}
     >>> dict(run_grid({"slope": [0.0, 1.0]}, seeds=2, fixed=small)["load"].sizes)
-    {'slope': 2, 'seed': 2, 'probe': 2, 'layer': 3}
+    {'slope': 2, 'trial': 2, 'probe': 2, 'layer': 3}
     """
     plan = make_plan(phase_training, grid, seeds=seeds, fixed=fixed)
     groups: dict[tuple[Any, ...], list[int]] = {}
     for index, task in enumerate(plan.tasks):
         groups.setdefault(tuple(task.configuration[name] for name in SHARED), []).append(index)
-    found: dict[int, xr.Dataset] = {}
+    trained: dict[int, xr.Dataset] = {}
     for members in groups.values():
         size = _at_once(plan.tasks[members[0]].configuration)
         for begin in range(0, len(members), size):
             chosen = members[begin : begin + size]
-            trained = train([plan.tasks[index].configuration for index in chosen])
-            found |= dict(zip(chosen, trained, strict=True))
-    stacked = xr.concat([found[index] for index in range(len(plan.tasks))], "run")
+            records = train([plan.tasks[index].configuration for index in chosen])
+            trained |= dict(zip(chosen, records, strict=True))
+    stacked = xr.concat([trained[index] for index in range(len(plan.tasks))], "run")
     shape = tuple(map(len, plan.axes.values()))
     values = {
         name: ((*plan.axes, *each.dims[1:]), each.values.reshape((*shape, *each.shape[1:])))
         for name, each in stacked.data_vars.items()
     }
     coords = {name: (name, np.array(values)) for name, values in plan.axes.items()}
-    return xr.Dataset(values, coords=coords | {"probe": list(PROBES), "layer": stacked["layer"].values})
+    found = xr.Dataset(values, coords=coords | {"probe": list(PROBES), "layer": stacked["layer"].values})
+    return found.rename(seed="trial")
 
 
 def _at_once(settings: Configuration) -> int:

@@ -11,7 +11,7 @@ import xarray as xr
 from jaxtyping import Float
 from numpy.polynomial import legendre
 
-from dynascope.models.deep_linear.mode_equations import _PRINTED_LABEL
+from dynascope.models.mode_equation.equations import _PRINTED_LABEL
 
 _ORDER = 16
 _NODES, _WEIGHTS = legendre.leggauss(_ORDER)

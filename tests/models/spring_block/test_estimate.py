@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from dynascope import SpringBlock, fit_chain
+from dynascope import SpringBlock, estimate_chain
 
 STEPS = 7.0  # units of the path per unit of model time
 TIMES = np.linspace(0.0, 100.0, 41)
@@ -28,7 +28,7 @@ def _covers(found, truth):
 def test_a_mean_path_gives_its_parameters_back_in_any_units(right, left, sharpness, length, steps):
     noise = sharpness * (right + left) / 2 * 0.1  # the noise force is like the friction: all of them show
     load = _path(friction_right=right, friction_left=left, noise=noise)
-    found = fit_chain(length * load + 3.0, TIMES * steps, simulations=8)
+    found = estimate_chain(length * load + 3.0, TIMES * steps, simulations=8)
     truth = {"friction_right": right, "friction_left": left, "noise": noise, "target": 1.0}
     for name, value in truth.items():
         assert float(found[f"{name}_low"]) <= length * value <= float(found[f"{name}_high"]), name
@@ -46,7 +46,7 @@ def test_intervals_cover_planted_values_over_seeds():
     run = SpringBlock(**truth).simulate(100.0, trials=16 * sets, save_points=41, seed=11)
     loads = run["load"].values.reshape(sets, 16, 41, 8)
     truth |= {"time_scale": 1 / STEPS, "target": 1.0, "friction_difference": -0.05}
-    fits = [fit_chain(load, TIMES * STEPS, simulations=16) for load in loads]
+    fits = [estimate_chain(load, TIMES * STEPS, simulations=16) for load in loads]
     assert all(bool(found["ok"]) for found in fits)
     hits = np.sum([_covers(found, truth) for found in fits], axis=0)
     assert np.all(hits >= binom.ppf(1e-3, sets, 0.95)), hits
@@ -58,7 +58,7 @@ def test_intervals_cover_planted_values_over_seeds():
 def test_intervals_of_single_paths_come_from_simulated_chains():
     truth = {"friction_right": 0.05, "friction_left": 0.1, "noise": 0.005}
     run = SpringBlock(**truth).simulate(100.0, trials=8, save_points=41, seed=5)
-    fits = [fit_chain(load, TIMES * STEPS) for load in run["load"].values]
+    fits = [estimate_chain(load, TIMES * STEPS) for load in run["load"].values]
     hits = np.sum([_covers(found, truth) for found in fits], axis=0)
     assert np.all(hits >= binom.ppf(1e-3, 8, 0.95)), hits
     assert max(float(found["simulation_gap"]) for found in fits) < 0.01
@@ -66,8 +66,8 @@ def test_intervals_of_single_paths_come_from_simulated_chains():
 
 def test_a_known_clock_and_target_are_used():
     load = _path(friction_right=0.04, friction_left=0.12, noise=0.011)
-    free = fit_chain(load, TIMES * STEPS, simulations=16)
-    held = fit_chain(load, TIMES * STEPS, time_scale=1 / STEPS, target=1.0, simulations=16)
+    free = estimate_chain(load, TIMES * STEPS, simulations=16)
+    held = estimate_chain(load, TIMES * STEPS, time_scale=1 / STEPS, target=1.0, simulations=16)
     assert float(held["target"]) == pytest.approx(1.0)
     assert float(held["time_scale_low"]) == pytest.approx(1 / STEPS)
     widths = [float(each["noise_high"] - each["noise_low"]) for each in (free, held)]
@@ -85,7 +85,7 @@ def test_a_known_clock_and_target_are_used():
 )
 def test_what_a_path_does_not_show_is_not_claimed(planted, unknown, known):
     run = SpringBlock(**planted).simulate(100.0, trials=8, save_points=41, seed=2)
-    found = fit_chain(run["load"].assign_coords(time=TIMES * STEPS), simulations=16)
+    found = estimate_chain(run["load"].assign_coords(time=TIMES * STEPS), simulations=16)
     assert not bool(found["ok"])
     assert found.attrs["reason"].startswith(unknown)
     for name in unknown.split(", "):
@@ -100,12 +100,12 @@ def test_what_a_path_does_not_show_is_not_claimed(planted, unknown, known):
 
 def test_a_chain_at_rest_shows_nothing():
     rest = np.tile(1 - np.arange(8) / 8, (6, 1))
-    found = fit_chain(rest)
+    found = estimate_chain(rest)
     assert found.attrs["reason"].startswith("nothing moves")
     assert not bool(found["ok"])
     assert np.isnan(float(found["friction_right"]))
     rising = np.tile(1 + np.arange(8) / 8, (6, 1)) + np.linspace(0, 1, 6)[:, None] * np.arange(8)
-    assert "nothing pulls the chain" in fit_chain(rising).attrs["reason"]
+    assert "nothing pulls the chain" in estimate_chain(rising).attrs["reason"]
 
 
 def test_a_fit_is_a_record_with_the_paths_own_labels(tmp_path):
@@ -115,7 +115,7 @@ def test_a_fit_is_a_record_with_the_paths_own_labels(tmp_path):
     path = xr.DataArray(
         _path(friction_right=0.05, friction_left=0.1, noise=0.005).T, dims=("layer", "time"), coords={"time": steps}
     )
-    found = fit_chain(path, simulations=16)
+    found = estimate_chain(path, simulations=16)
     assert found["fitted_load"].dims == ("time", "layer")
     assert found["time"].attrs["units"] == "updates"
     assert np.abs(found["fitted_load"] - found["load"]).max() < 1e-3
@@ -148,4 +148,4 @@ def test_a_fit_is_a_record_with_the_paths_own_labels(tmp_path):
 )
 def test_bad_input_is_refused(arguments, options, message):
     with pytest.raises(ValueError, match=message):
-        fit_chain(*arguments, **options)
+        estimate_chain(*arguments, **options)

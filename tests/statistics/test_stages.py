@@ -1,27 +1,16 @@
-"""Imitation quality, and the two stages found where they were planted."""
+"""The two stages of learning are found where they were planted."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynascope.models.elastic.compare import learning_stages, relative_difference
 from dynascope.models.elastic.geometry import margin_directions
 from dynascope.models.elastic.mean_path import logit_path
 from dynascope.models.elastic.strengths import Constant
+from dynascope.statistics.stages import learning_stages
 
 TIMES = np.linspace(0.0, 20.0, 201)
-
-
-def test_relative_difference():
-    path = np.exp(TIMES / 20)[:, None, None] * (margin_directions(3, 3) + 0.1)
-    assert np.all(relative_difference(path, path) == 0)
-    assert relative_difference(path, -path, "isotropic").max() == pytest.approx(2.0)
-    aside = path + np.array([1.0, 1.0, 1.0])  # along 1, to which the margin directions are orthogonal
-    np.testing.assert_allclose(relative_difference(path, aside), 0, atol=1e-12)
-    assert relative_difference(path, aside, "isotropic").min() > 0.01
-    with pytest.raises(ValueError, match="imitated must have the shape"):
-        relative_difference(path, path[:, :2])
 
 
 def rotation_then_growth(turn, trials, seed, *, noise=0.0):

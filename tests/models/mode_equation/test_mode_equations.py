@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynascope import ModeEquation
-from dynascope.models.deep_linear import mode_equations as equations
-from dynascope.models.deep_linear.mode_equations import STEPS
+from dynascope.models.mode_equation import equations
+from dynascope.models.mode_equation.equations import STEPS
 
 PARAMETERS = st.fixed_dictionaries(
     {

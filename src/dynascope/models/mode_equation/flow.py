@@ -82,7 +82,7 @@ class Clock:
         return np.where(last, left + rest, where)
 
 
-def flow(
+def solve(
     times: Float[np.ndarray, " time"],
     start: Float[np.ndarray, " point"],
     singular_value: Float[np.ndarray, " point"],
@@ -91,7 +91,7 @@ def flow(
 ) -> Float[np.ndarray, "point time"]:
     """Amplitudes under gradient flow from `start`, for several modes at once.
 
-    >>> flow(np.array([0.0, 1.0]), np.array([0.5]), np.array([1.0]), depth=2).round(4).tolist()
+    >>> solve(np.array([0.0, 1.0]), np.array([0.5]), np.array([1.0]), depth=2).round(4).tolist()
     [[0.5, 0.8808]]
     """
     z, rate = start / singular_value, relaxation_rate(singular_value, depth)
@@ -106,7 +106,7 @@ def flow(
     return np.asarray(path * singular_value[:, None])
 
 
-def passage_time(
+def time_to_reach(
     fraction: Float[np.ndarray, "point more"],
     start: Float[np.ndarray, " point"],
     singular_value: Float[np.ndarray, " point"],
@@ -115,7 +115,7 @@ def passage_time(
 ) -> Float[np.ndarray, "point more"]:
     """Gradient-flow time from `start` to fractions of the singular value; NaN where the flow never comes by.
 
-    >>> passage_time(np.array([[0.9]]), np.array([0.1]), np.array([1.0]), depth=2).round(4).tolist()
+    >>> time_to_reach(np.array([[0.9]]), np.array([0.1]), np.array([1.0]), depth=2).round(4).tolist()
     [[2.1972]]
     """
     z, rate = start / singular_value, relaxation_rate(singular_value, depth)

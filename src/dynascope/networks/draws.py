@@ -1,6 +1,6 @@
-"""Random numbers without a state: each is a function of (seed, copy, step, stream, place).
+"""Random numbers without a state: each is a function of (seed, trial, step, stream, place).
 
-So a copy does not depend on its neighbours, a resumed run draws what it would have drawn, and all devices agree.
+So a trial does not depend on its neighbours, a resumed run draws what it would have drawn, and all devices agree.
 The generator is SplitMix64 (Steele, Lea & Flood 2014) on int64 tensors, which wrap around.
 """
 
@@ -13,7 +13,7 @@ from torch import Tensor
 _GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
 _FIRST = 0xBF58476D1CE4E5B9 - (1 << 64)
 _SECOND = 0x94D049BB133111EB - (1 << 64)
-START, ORDER, NOISE = 0, 1, 2  # what a copy's random numbers are for
+START, ORDER, NOISE = 0, 1, 2  # what a trial's random numbers are for
 LABELS, INPUTS, DROPOUT = 0, 1, 2  # kinds of noise; each dropout layer adds its number to the last
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.signal import oaconvolve
 
-from dynascope.models.parameters import count
+from dynascope.checks import count
 
 _WIDEST = 2001  # points that are tried by default
 _DOUBT = 2.0  # times what noise explains: a larger difference between two windows is bias

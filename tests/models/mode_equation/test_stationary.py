@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.integrate import cumulative_simpson, simpson
 
 from dynascope import ModeEquation
-from dynascope.models.deep_linear.stationary import window_moments
+from dynascope.models.mode_equation.stationary import window_moments
 
 
 def _depth_two_log_density(w, s, beta, sigma):

@@ -8,15 +8,16 @@ import xarray as xr
 from jaxtyping import Float
 from scipy.special import stdtrit
 
+from dynascope.checks import as_float, one_of, require, scalar
 from dynascope.models.multilinear import emergence
 from dynascope.models.multilinear.model import Multilinear
-from dynascope.models.parameters import as_float, one_of, require, scalar
+from dynascope.statistics.errors import over_trials
 
 _STEP = 1e-4  # of the number's logarithm, for its derivative
 _GRID = 60  # values of the calibration tried before the best one is refined
 
 
-def calibrate_emergence(
+def estimate_emergence(
     kind: str,
     x: Any,
     strengths: Any,
@@ -43,7 +44,7 @@ def calibrate_emergence(
 
     >>> one = Multilinear(skills=1, target=5.0, learning_rate=0.05)
     >>> steps = np.linspace(0, 1000, 50)
-    >>> found = calibrate_emergence("time", steps, one.emergence("time", 1, steps, calibration=1 / 22), model=one)
+    >>> found = estimate_emergence("time", steps, one.emergence("time", 1, steps, calibration=1 / 22), model=one)
     >>> round(1 / float(found["value"]), 6), bool(found["ok"])
     (22.0, True)
     """
@@ -124,7 +125,7 @@ def _interval(measured: np.ndarray, fitted: np.ndarray, slope: np.ndarray, confi
     trials, places = measured.shape
     if trials > 1:
         pull = (measured - measured.mean(axis=0)) @ slope / stiffness
-        error, degrees = float(pull.std(ddof=1)) / math.sqrt(trials), trials - 1
+        error, degrees = float(over_trials(pull).error), trials - 1
     else:
         scatter = measured[0] - fitted
         degrees = places - 1

@@ -18,7 +18,7 @@ import xarray as xr
 from jaxtyping import Array, Float
 from scipy.special import stdtrit
 
-from dynascope.models.parameters import as_float, count, flag, increasing, require, scalar
+from dynascope.checks import as_float, count, flag, increasing, require, scalar
 from dynascope.models.spring_block.chain import SpringBlock
 from dynascope.models.spring_block.closed_form import mean_path
 from dynascope.records import with_provenance
@@ -47,7 +47,7 @@ _FORCES = [0, 1, 2, 5]  # which of them are forces
 _CONTRASTS = np.vstack([np.eye(5), [1.0, -1.0, 0.0, 0.0, 0.0]])  # θ → those six
 
 
-def fit_chain(
+def estimate_chain(
     load_path: Any,
     times: Any = None,
     *,
@@ -87,7 +87,7 @@ def fit_chain(
     >>> chain = SpringBlock(friction_right=0.05, friction_left=0.1, noise=0.005)
     >>> steps = np.linspace(0.0, 700.0, 41)
     >>> load = 1.0 - np.pad(chain.mean_path(steps / 7), ((0, 0), (1, 0)))
-    >>> found = fit_chain(load, steps)
+    >>> found = estimate_chain(load, steps)
     >>> [round(float(found[name]), 4) for name in ("friction_right", "friction_left", "noise")], bool(found["ok"])
     ([0.05, 0.1, 0.005], True)
     """
@@ -108,7 +108,7 @@ def fit_chain(
     found["time"].attrs.update(attributes)
     wall_time = time.perf_counter() - begun
     return with_provenance(
-        found, "fit_chain", known, options=options, seed=seed, precision="float64", wall_time=wall_time
+        found, "estimate_chain", known, options=options, seed=seed, precision="float64", wall_time=wall_time
     )
 
 
