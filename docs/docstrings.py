@@ -18,7 +18,9 @@ class HouseStyle(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Rewrite the docstring of a module, class, function or attribute."""
         if obj.docstring:
-            obj.docstring.value = to_markdown(obj.docstring.value, _parameters(obj))
+            up = "../" * obj.module.path.count(".")  # from the page of its module to the top of the site
+            text = re.sub(r"\bdocs/([\w-]+\.md)", rf"[\1]({up}\1)", obj.docstring.value)
+            obj.docstring.value = to_markdown(text, _parameters(obj))
 
 
 def to_markdown(text: str, parameters: Iterable[str] = ()) -> str:

@@ -14,7 +14,7 @@ NOTEBOOK = Path(__file__).with_name("tutorial.ipynb")
 def main() -> None:
     """Run all cells in an empty folder and write the notebook back, without times and counts of its run."""
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    os.environ["COLUMNS"] = "110"
+    os.environ["COLUMNS"] = "110"  # tables of the command line are laid out for a page
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     with tempfile.TemporaryDirectory() as folder:
         NotebookClient(notebook, timeout=600, resources={"metadata": {"path": folder}}).execute()

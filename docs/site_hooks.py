@@ -13,6 +13,7 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "dynascope"
+COMMANDS = "%%bash\n"  # how a cell of the notebook begins that holds commands
 FROM_ROOT = ("CONTRIBUTING.md", "CHANGELOG.md")
 # experiments are shown by the gallery and the index of equations; of their code only the contract is for readers
 HIDDEN = re.compile(r"(^|/)_|^cli/|^experiments/\w+/")
@@ -89,7 +90,8 @@ def notebook_page(path: Path) -> str:
         if cell["cell_type"] == "markdown":
             parts.append(source)
             continue
-        parts.append(f"```{'console' if source.startswith('!') else 'python'}\n{source.removeprefix('!')}\n```")
+        language = "console" if source.startswith(COMMANDS) else "python"
+        parts.append(f"```{language}\n{source.removeprefix(COMMANDS)}\n```")
         parts += [_output(each) for each in cell["outputs"]]
     return "\n\n".join(parts)
 
