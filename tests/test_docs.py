@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import pytest
 from typer.testing import CliRunner
 
-from dynascope import report
+from dynascope import cli, report
 from dynascope.experiments import registry
 
 ROOT = Path(__file__).parent.parent
