@@ -15,7 +15,7 @@ NOTEBOOK = Path(__file__).with_name("tutorial.ipynb")
 def main() -> None:
     """Run all cells in an empty folder and write the notebook back."""
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    os.environ["COLUMNS"] = "110"  # tables of the command line are laid out for a page
+    os.environ["COLUMNS"] = "95"  # tables of the command line are laid out for a page
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     with tempfile.TemporaryDirectory() as folder:
         place = {"metadata": {"path": folder}}
