@@ -37,7 +37,9 @@ def run(config: Config) -> xr.Dataset:
     start = [w[0] for w in net.initial_weights()]
     stepped = net.train("sgd", RATE, config.trials, seed=config.seed, start=start, save_points=[RATE])
     moved = stepped["amplitude"].isel(time=0).values  # (batch, trial, mode)
-    variance, error = np.transpose([[each.diagonal() for each in covariance_with_error(one)] for one in moved], (1, 0, 2))
+    variance, error = np.transpose(
+        [[each.diagonal() for each in covariance_with_error(one)] for one in moved], (1, 0, 2)
+    )
     dims = ("batch_size", "mode")
     measured = {"variance": (dims, variance / RATE**2), "variance_error": (dims, error / RATE**2)}
     return xr.Dataset(measured, coords={"batch_size": list(BATCHES)})

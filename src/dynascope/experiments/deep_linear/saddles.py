@@ -118,9 +118,7 @@ EXPERIMENT = Experiment(
         Claim(
             "fig-2-isotropic",
             "isotropic noise, unlike SGD's, raises the rank above that of the teacher",
-            lambda record: above(
-                _final_rank(record, "isotropic"), record.sizes["mode"], note="rank at the end, of 12"
-            ),
+            lambda record: above(_final_rank(record, "isotropic"), record.sizes["mode"], note="rank at the end, of 12"),
             Source("deep-linear", section="1.2"),
         ),
     ),

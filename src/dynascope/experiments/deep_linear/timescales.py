@@ -50,10 +50,14 @@ def run(config: Config) -> xr.Dataset:
             dt=config.dt if method == "langevin" else None,
         )
         one = trained[["amplitude", "diffusion", "predicted_diffusion"]].isel(trial=0, drop=True)
-        part = one.rename(time="save").drop_vars("save").assign(
-            clock=("save", trained["time"].values),
-            learned=time_to_reach(trained).reset_coords(drop=True),
-            peak=peak_time(trained["diffusion"]).reset_coords(drop=True),
+        part = (
+            one.rename(time="save")
+            .drop_vars("save")
+            .assign(
+                clock=("save", trained["time"].values),
+                learned=time_to_reach(trained).reset_coords(drop=True),
+                peak=peak_time(trained["diffusion"]).reset_coords(drop=True),
+            )
         )
         parts.append(part.drop_attrs(deep=False))
     record = xr.concat(parts, "optimiser").assign_coords(optimiser=list(METHODS))
