@@ -11,8 +11,8 @@ import xarray as xr
 
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, below
+from dynascope.experiments.deep_linear.paper import figure
 from dynascope.experiments.experiment import Experiment, Figure
-from dynascope.experiments.sources import Source
 from dynascope.models.deep_linear import DeepLinear
 from dynascope.statistics.errors import over_trials
 
@@ -110,7 +110,7 @@ def _picture(record: xr.Dataset) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    Source("deep-linear", figure="6–8"),
+    figure("6–8"),
     Config(),
     run,
     claims=(
@@ -118,41 +118,31 @@ EXPERIMENT = Experiment(
             "fig-6-small",
             f"most cross modes are small (below {SMALL:g}) for most of training: above 90 %",
             _small,
-            Source("deep-linear", figure="6"),
+            figure("6"),
         ),
-        Claim(
-            "fig-6-peak",
-            "the largest cross mode peaks and is far smaller again at the end",
-            _passing,
-            Source("deep-linear", figure="6"),
-        ),
+        Claim("fig-6-peak", "the largest cross mode peaks and is far smaller again at the end", _passing, figure("6")),
         Claim(
             "fig-7-increases",
             "from Gaussian weights r falls: balance increases",
             lambda record: below(
                 over_trials(_growth(_gaussian(record)["balance"])), 1.0, note="r at the end over r at the start"
             ),
-            Source("deep-linear", figure="7(a), 7(c)"),
+            figure("7(a), 7(c)"),
         ),
         Claim(
             "fig-7-kept",
             "from balanced weights r stays below what Gaussian weights ever reach",
             _kept,
-            Source("deep-linear", figure="7(b), 7(d)"),
+            figure("7(b), 7(d)"),
         ),
-        Claim(
-            "fig-7-numerator",
-            "the numerator of r changes little: by less than 10 %",
-            _numerator,
-            Source("deep-linear", figure="7"),
-        ),
+        Claim("fig-7-numerator", "the numerator of r changes little: by less than 10 %", _numerator, figure("7")),
         Claim(
             "fig-8-norms",
             "the layers' Frobenius norms grow over training",
             lambda record: above(
                 over_trials(_growth(record["weight_norm"])), 1.0, note="norm at the end over norm at the start"
             ),
-            Source("deep-linear", figure="8"),
+            figure("8"),
         ),
     ),
     picture=_picture,

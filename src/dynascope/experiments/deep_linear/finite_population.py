@@ -11,9 +11,9 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, equal
 from dynascope.experiments.deep_linear.drawing import error_bars
+from dynascope.experiments.deep_linear.paper import item
 from dynascope.experiments.deep_linear.sampling import covariance_with_error
 from dynascope.experiments.experiment import Axes, Experiment, Panels, recorded
-from dynascope.experiments.sources import Source
 from dynascope.models.deep_linear import DeepLinear
 from dynascope.models.parameters import grid
 from dynascope.statistics.errors import Estimate
@@ -73,7 +73,7 @@ def _draw(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = Experiment(
-    Source("deep-linear", section="G.1"),
+    item(section="G.1"),
     Config(),
     run,
     claims=(

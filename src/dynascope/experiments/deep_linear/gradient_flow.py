@@ -4,7 +4,6 @@ Modes of a balanced, aligned depth-2 network follow a logistic curve.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -12,8 +11,8 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, below, equal
 from dynascope.experiments.deep_linear.drawing import each_mode
+from dynascope.experiments.deep_linear.paper import equation
 from dynascope.experiments.experiment import Axes, Experiment, Panels
-from dynascope.experiments.sources import Source
 from dynascope.models.deep_linear import DeepLinear
 from dynascope.models.parameters import grid
 
@@ -42,34 +41,33 @@ def logistic(times: np.ndarray, values: np.ndarray, start: np.ndarray) -> np.nda
     return np.asarray(values / (1 + (values / start - 1) * np.exp(-2 * values * times[:, None])))
 
 
-class Flow(NamedTuple):
-    """The finer of the two runs, (3), and what Euler's error of first order allows, (time, mode) each."""
-
-    amplitude: np.ndarray
-    expected: np.ndarray
-    bound: np.ndarray
-    misaligned: float  # largest cross mode or relative imbalance
-
-
-def _read(record: xr.Dataset) -> Flow:
-    coarse, fine = (record["amplitude"].isel(trial=0, learning_rate=k).values for k in (0, 1))
-    expected = logistic(record["time"].values, record["singular_value"].values, fine[0])
+def _read(record: xr.Dataset) -> xr.Dataset:
+    """The finer of the two runs, (3), what Euler's error of first order allows, and how far modes mix or unbalance."""
+    coarse, fine = (record["amplitude"].isel(trial=0, learning_rate=k) for k in (0, 1))
+    expected = logistic(record["time"].values, record["singular_value"].values, fine.values[0])
     cross = record["cross_amplitude"].values - record["amplitude"].values[..., None] * np.eye(record.sizes["mode"])
-    worst = max(float(np.abs(cross).max()), float(record["balance"].max()))
-    return Flow(fine, expected, 1.5 * np.abs(coarse - fine) + 1e-12, worst)
+    return xr.Dataset(
+        {
+            "amplitude": fine,
+            "expected": (("time", "mode"), expected),
+            "bound": 1.5 * abs(coarse.drop_vars("learning_rate") - fine) + 1e-12,
+            "mixed": max(float(np.abs(cross).max()), float(record["balance"].max())),
+        }
+    )
 
 
 def _draw(record: xr.Dataset, ax: Axes) -> None:
-    curves = _read(record).expected.T
-    for (mode, colour, label), curve in zip(each_mode(record.isel(trial=0, learning_rate=1)), curves, strict=True):
+    for mode, colour, label in each_mode(_read(record)):
         ax.plot(record["time"], mode["amplitude"], color=colour, linewidth=3, alpha=0.5, label=label)
-        ax.plot(record["time"], curve, color="black", linestyle="--", linewidth=1)
+        ax.plot(record["time"], mode["expected"], color="black", linestyle="--", linewidth=1)
     amplitude = plots.axis_label(record["amplitude"])
     ax.set(xlabel=plots.axis_label(record["time"]), ylabel=f"{amplitude}, dashed: (3)")
 
 
+_TWO_RATES = "1.5 × difference of the runs at both learning rates"
+_MIXED = "largest cross mode or relative imbalance; 0.01: Euler's step"
 EXPERIMENT = Experiment(
-    Source("deep-linear", equation="2, 3"),
+    equation("2, 3"),
     Config(),
     run,
     read=_read,
@@ -77,25 +75,21 @@ EXPERIMENT = Experiment(
         Claim(
             "eq3-logistic",
             "w(t) = s/(1 + (s/w(0) − 1) exp(−2 s t)) for every mode at all times",
-            lambda flow: equal(
-                flow.amplitude, flow.expected, flow.bound, note="1.5 × difference of the runs at both learning rates"
-            ),
-            Source("deep-linear", equation="3"),
+            lambda flow: equal(flow["amplitude"], flow["expected"], flow["bound"], note=_TWO_RATES),
+            equation("3"),
         ),
         Claim(
             "eq3-resolved",
             "the steps of gradient descent are short enough to follow gradient flow within 0.02",
-            lambda flow: below(flow.bound, 0.02, note="so that the comparison with (3) can fail"),
-            Source("deep-linear", equation="3"),
+            lambda flow: below(flow["bound"], 0.02, note="so that the comparison with (3) can fail"),
+            equation("3"),
             kind="derived",
         ),
         Claim(
             "eq2-decouples",
             "modes that start aligned and balanced stay so under gradient flow",
-            lambda flow: equal(
-                flow.misaligned, 0.0, 0.01, note="largest cross mode or relative imbalance; 0.01: Euler's step"
-            ),
-            Source("deep-linear", equation="2"),
+            lambda flow: equal(flow["mixed"], 0.0, 0.01, note=_MIXED),
+            equation("2"),
         ),
     ),
     picture=Panels(_draw),

@@ -12,9 +12,9 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, corrected, equal
 from dynascope.experiments.deep_linear.drawing import each_mode
+from dynascope.experiments.deep_linear.paper import figure, item
 from dynascope.experiments.deep_linear.reading import PRINTED_SLOWDOWN, time_to_reach
 from dynascope.experiments.experiment import Axes, Experiment, Panels
-from dynascope.experiments.sources import Source
 from dynascope.models.deep_linear import DeepLinear
 from dynascope.statistics.errors import Estimate, over_trials
 
@@ -95,15 +95,11 @@ def _draw_modes(record: xr.Dataset, ax: Axes, *, method: str) -> None:
 
 
 EXPERIMENT = Experiment(
-    Source("deep-linear", figure="2"),
+    figure("2"),
     Config(),
     run,
     claims=(
-        Claim(
-            "fig-2-order",
-            "gd and SGD learn the modes in descending order of magnitude (mean over trials)",
-            _order,
-        ),
+        Claim("fig-2-order", "gd and SGD learn the modes in descending order of magnitude (mean over trials)", _order),
         Claim(
             "fig-2-rank",
             "rises of the numerical rank mark the modes: learning all but the last adds one rank each",
@@ -113,13 +109,13 @@ EXPERIMENT = Experiment(
             "fig-2-retained",
             "stagewise dynamics are retained under SGD, but modes take longer to be learned",
             _retained,
-            Source("deep-linear", figure="2(d)"),
+            figure("2(d)"),
         ),
         Claim(
             "fig-2-isotropic",
             "isotropic noise, unlike SGD's, raises the rank above that of the teacher",
             lambda record: above(_final_rank(record, "isotropic"), record.sizes["mode"], note="rank at the end, of 12"),
-            Source("deep-linear", section="1.2"),
+            item(section="1.2"),
         ),
     ),
     picture=Panels(
