@@ -10,11 +10,11 @@ import numpy as np
 import xarray as xr
 
 from dynascope import plots
-from dynascope.experiments.claims import Claim, Judgement, above, below
+from dynascope.experiments.claims import Claim, above, below
 from dynascope.experiments.deep_linear.paper import figure
 from dynascope.experiments.experiment import Experiment, Figure
 from dynascope.models.deep_linear import DeepLinear
-from dynascope.statistics.errors import over_trials
+from dynascope.statistics.errors import Estimate, over_trials
 
 SMALL = 0.1  # a cross mode below this share of the largest singular value counts as small
 _CURVES = {"balance": ("r (33)", "-"), "imbalance": ("numerator of r", "--"), "weight_norm": ("norm of a layer", ":")}
@@ -50,43 +50,21 @@ def run(config: Config) -> xr.Dataset:
     return xr.concat(parts, "setting").assign_coords(setting=labels)
 
 
-def _gaussian(record: xr.Dataset) -> xr.Dataset:
-    """The settings that start from Gaussian weights, one for each depth; they stand in front of balanced ones."""
-    return record.isel(setting=slice(0, None, 2)).drop_vars("setting")
-
-
-def _cross(record: xr.Dataset) -> xr.DataArray:
-    """Sizes of the cross modes, (…, pair of different modes)."""
-    pairs = record["cross_amplitude"].stack(pair=("mode", "other_mode"), create_index=False)
-    different = ~np.eye(record.sizes["mode"], dtype=bool).ravel()
-    return abs(pairs.isel(pair=different))
-
-
-def _small(record: xr.Dataset) -> Judgement:
-    share = (_cross(_gaussian(record)) < SMALL).mean(["save", "pair"])
-    return above(over_trials(share), 0.9, note="share of cross modes and saves; depths 2 and 4")
-
-
-def _passing(record: xr.Dataset) -> Judgement:
-    largest = _cross(_gaussian(record)).max("pair")
-    left = over_trials(largest.isel(save=-1) / largest.max("save"))
-    return below(left, 0.5, note="largest cross mode at the end over its peak")
-
-
-def _growth(values: xr.DataArray) -> xr.DataArray:
-    return values.isel(save=-1) / values.isel(save=0)
-
-
-def _kept(record: xr.Dataset) -> Judgement:
-    balanced = record["balance"].isel(setting=slice(1, None, 2)).drop_vars("setting")
-    ratio = balanced.max("save") / _gaussian(record)["balance"].min("save")
-    return below(over_trials(ratio), 1.0, note="largest balanced r over least Gaussian r")
-
-
-def _numerator(record: xr.Dataset) -> Judgement:
-    numerator = _gaussian(record)["imbalance"]
-    change = abs(numerator / numerator.isel(save=0) - 1).max("save")
-    return below(over_trials(change), 0.1, note="largest relative change on the way")
+def _read(record: xr.Dataset) -> dict[str, Estimate]:
+    """What the claims compare, one value for each depth; Gaussian starts stand in front of balanced ones."""
+    gaussian, balanced = (record.isel(setting=slice(k, None, 2)).drop_vars("setting") for k in (0, 1))
+    pairs = gaussian["cross_amplitude"].stack(pair=("mode", "other_mode"), create_index=False)
+    cross = abs(pairs.isel(pair=~np.eye(record.sizes["mode"], dtype=bool).ravel()))
+    largest, r, numerator, norm = cross.max("pair"), gaussian["balance"], gaussian["imbalance"], record["weight_norm"]
+    measured = {
+        "small": (cross < SMALL).mean(["save", "pair"]),
+        "left": largest.isel(save=-1) / largest.max("save"),
+        "fall": r.isel(save=-1) / r.isel(save=0),
+        "kept": balanced["balance"].max("save") / r.min("save"),
+        "change": abs(numerator / numerator.isel(save=0) - 1).max("save"),
+        "norm": norm.isel(save=-1) / norm.isel(save=0),
+    }
+    return {name: over_trials(values) for name, values in measured.items()}
 
 
 def _picture(record: xr.Dataset) -> Figure:
@@ -113,35 +91,42 @@ EXPERIMENT = Experiment(
     figure("6–8"),
     Config(),
     run,
+    read=_read,
     claims=(
         Claim(
             "fig-6-small",
             f"most cross modes are small (below {SMALL:g}) for most of training: above 90 %",
-            _small,
+            lambda seen: above(seen["small"], 0.9, note="share of cross modes and saves; depths 2 and 4"),
             figure("6"),
         ),
-        Claim("fig-6-peak", "the largest cross mode peaks and is far smaller again at the end", _passing, figure("6")),
+        Claim(
+            "fig-6-peak",
+            "the largest cross mode peaks and is far smaller again at the end",
+            lambda seen: below(seen["left"], 0.5, note="largest cross mode at the end over its peak"),
+            figure("6"),
+        ),
         Claim(
             "fig-7-increases",
             "from Gaussian weights r falls: balance increases",
-            lambda record: below(
-                over_trials(_growth(_gaussian(record)["balance"])), 1.0, note="r at the end over r at the start"
-            ),
+            lambda seen: below(seen["fall"], 1.0, note="r at the end over r at the start"),
             figure("7(a), 7(c)"),
         ),
         Claim(
             "fig-7-kept",
             "from balanced weights r stays below what Gaussian weights ever reach",
-            _kept,
+            lambda seen: below(seen["kept"], 1.0, note="largest balanced r over least Gaussian r"),
             figure("7(b), 7(d)"),
         ),
-        Claim("fig-7-numerator", "the numerator of r changes little: by less than 10 %", _numerator, figure("7")),
+        Claim(
+            "fig-7-numerator",
+            "the numerator of r changes little: by less than 10 %",
+            lambda seen: below(seen["change"], 0.1, note="largest relative change on the way"),
+            figure("7"),
+        ),
         Claim(
             "fig-8-norms",
             "the layers' Frobenius norms grow over training",
-            lambda record: above(
-                over_trials(_growth(record["weight_norm"])), 1.0, note="norm at the end over norm at the start"
-            ),
+            lambda seen: above(seen["norm"], 1.0, note="norm at the end over norm at the start"),
             figure("8"),
         ),
     ),
