@@ -5,7 +5,7 @@ import pytest
 
 from dynascope import ModeEquation
 from dynascope.experiments.deep_linear import mode_density
-from dynascope.models.deep_linear.mode import Peak
+from dynascope.models.mode_equation.model import Peak
 
 
 def _scaled(factor):

@@ -35,7 +35,7 @@ def run(config: Config) -> xr.Dataset:
     options = {"learning_rate": RATE, "label_noise": 0.3, "data_size": SIZE, "init_exponent": 0.5}
     net = DeepLinear(2, [3, 3, 3], (1.0, 0.5), **options, **grid(batch_size=BATCHES))
     start = [w[0] for w in net.initial_weights()]
-    stepped = net.train("sgd", RATE, config.trials, seed=config.seed, start=start, save_points=[RATE])
+    stepped = net.simulate(RATE, config.trials, seed=config.seed, start=start, save_points=[RATE])
     moved = stepped["amplitude"].isel(time=0).values  # (batch, trial, mode)
     variance, error = np.transpose(
         [[each.diagonal() for each in covariance_with_error(one)] for one in moved], (1, 0, 2)

@@ -40,7 +40,7 @@ def run(config: Config) -> xr.Dataset:
     for (name, (width, teacher)), trials in zip(NETWORKS.items(), config.trials, strict=True):
         net = DeepLinear(DEPTH, width, teacher, learning_rate=RATE, label_noise=NOISE)
         start = net.aligned_weights(net.singular_values)
-        trained = net.train("sgd", config.end, trials, seed=config.seed, save_points=moments, start=start)
+        trained = net.simulate(config.end, trials, seed=config.seed, save_points=moments, start=start)
         shift = (trained["amplitude"] - trained["singular_value"]).drop_attrs().reset_coords(drop=True)
         shift = shift.drop_vars(["trial", "mode"], errors="ignore").rename(trial=f"trial_{name}", mode=f"mode_{name}")
         record[f"ends_{name}"] = shift.isel(time=[0, -1]).drop_vars("time").rename(time="moment")

@@ -11,7 +11,7 @@ from dynascope.experiments.deep_linear.drawing import error_bars
 from dynascope.experiments.deep_linear.mode_networks import sampled_coefficients
 from dynascope.experiments.deep_linear.paper import equation
 from dynascope.experiments.experiment import Axes, Experiment, Panels, recorded
-from dynascope.models.deep_linear.mode import ModeEquation
+from dynascope.models.mode_equation import ModeEquation
 from dynascope.statistics.errors import Estimate
 
 COLUMNS = ("depth", "amplitude", "singular_value", "label_noise")

@@ -14,7 +14,7 @@ from dynascope.experiments.claims import Claim, Judgement, corrected, equal
 from dynascope.experiments.deep_linear.mode_networks import train_chains
 from dynascope.experiments.deep_linear.paper import equation, item, proposition
 from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
-from dynascope.models.deep_linear.mode import ModeEquation
+from dynascope.models.mode_equation import ModeEquation
 from dynascope.statistics.errors import Estimate, over_trials
 
 SPREAD: dict[str, Any] = {"depth": 3, "temperature": 0.05, "label_noise": 0.3}  # times of learning that spread

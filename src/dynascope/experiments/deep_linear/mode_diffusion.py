@@ -32,7 +32,7 @@ def run(config: Config) -> xr.Dataset:
     """Train by SGD, recording amplitudes and diffusion."""
     start = {"init_exponent": config.init_exponent, "data_size": config.data_size}
     net = DeepLinear(len(config.width) - 1, list(config.width), **start)
-    return net.train("sgd", config.duration, config.trials, seed=config.seed, save_points=config.save_points)
+    return net.simulate(config.duration, config.trials, seed=config.seed, save_points=config.save_points)
 
 
 def _order(record: xr.Dataset) -> Judgement:

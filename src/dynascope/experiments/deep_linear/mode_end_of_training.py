@@ -14,8 +14,8 @@ from dynascope.experiments.deep_linear.drawing import error_bars
 from dynascope.experiments.deep_linear.mode_networks import train_chains
 from dynascope.experiments.deep_linear.paper import figure, item
 from dynascope.experiments.experiment import Axes, Experiment, Panels, recorded
-from dynascope.models.deep_linear.mode import ModeEquation
-from dynascope.models.deep_linear.stationary import window_moments
+from dynascope.models.mode_equation import ModeEquation
+from dynascope.models.mode_equation.stationary import window_moments
 from dynascope.statistics.errors import Estimate
 
 DEPTH, RATE, START = 4, 0.005, 0.02  # of the network and its learning rate, as in the source; s = 1

@@ -20,7 +20,7 @@ from dynascope.experiments.deep_linear.mode_networks import one_mode_network, po
 from dynascope.experiments.deep_linear.paper import equation, figure, item
 from dynascope.experiments.deep_linear.reading import LEARNED, peak_time
 from dynascope.experiments.experiment import Axes, Experiment, Panels
-from dynascope.models.deep_linear.mode import ModeEquation
+from dynascope.models.mode_equation import ModeEquation
 from dynascope.models.parameters import grid
 from dynascope.statistics.errors import over_trials
 

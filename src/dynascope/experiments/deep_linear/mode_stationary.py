@@ -13,8 +13,8 @@ from dynascope.experiments.deep_linear.drawing import error_bars
 from dynascope.experiments.deep_linear.mode_networks import train_chains
 from dynascope.experiments.deep_linear.paper import equation, item, proposition
 from dynascope.experiments.experiment import Axes, Experiment, Panels, recorded, settings
-from dynascope.models.deep_linear.mode import ModeEquation
-from dynascope.models.deep_linear.stationary import window_moments
+from dynascope.models.mode_equation import ModeEquation
+from dynascope.models.mode_equation.stationary import window_moments
 from dynascope.models.parameters import grid
 from dynascope.statistics.errors import Estimate, over_trials
 

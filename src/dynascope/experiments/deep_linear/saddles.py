@@ -42,10 +42,10 @@ def run(config: Config) -> xr.Dataset:
     net = DeepLinear(config.depth, config.width, config.teacher, init_exponent=config.init_exponent)
     parts = []
     for method in METHODS:
-        trained = net.train(
-            method,
+        trained = net.simulate(
             config.duration,
             config.trials,
+            method=method,
             seed=config.seed,
             save_points=config.save_points,
             isotropic_noise=config.isotropic_noise,

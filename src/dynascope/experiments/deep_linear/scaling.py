@@ -38,7 +38,7 @@ def run(config: Config) -> xr.Dataset:
     found = {}
     for axis, name in _LARGEST.items():
         net = DeepLinear(init_exponent=config.init_exponent, **grid(**{axis: getattr(config, axis)}))
-        trained = net.train("sgd", config.duration, config.trials, seed=config.seed, save_points=config.save_points)
+        trained = net.simulate(config.duration, config.trials, seed=config.seed, save_points=config.save_points)
         found[name] = trained["diffusion"].max("time", keep_attrs=True)
     return xr.Dataset(found)
 

@@ -40,10 +40,10 @@ def run(config: Config) -> xr.Dataset:
     parts = []
     for method in METHODS:
         mean = method.endswith("mean loss")
-        trained = net.train(
-            method.split(",")[0],
+        trained = net.simulate(
             config.duration * (config.width / 2 if mean else 1),
             config.trials,
+            method=method.split(",")[0],
             seed=config.seed,
             save_points=config.save_points,
             reduction="mean" if mean else "sum",
