@@ -32,8 +32,16 @@ class Config:
 
 def run(config: Config) -> xr.Dataset:
     """Variance of the modes after one step, over batches, for each batch size."""
-    options = {"learning_rate": RATE, "label_noise": 0.3, "data_size": SIZE, "init_exponent": 0.5}
-    net = DeepLinear(2, [3, 3, 3], (1.0, 0.5), **options, **grid(batch_size=BATCHES))
+    net = DeepLinear(
+        2,
+        3,
+        (1.0, 0.5),
+        learning_rate=RATE,
+        label_noise=0.3,
+        init_exponent=0.5,
+        data_size=SIZE,
+        **grid(batch_size=BATCHES),
+    )
     start = [w[0] for w in net.initial_weights()]
     stepped = net.simulate(RATE, config.trials, seed=config.seed, start=start, save_points=[RATE])
     moved = stepped["amplitude"].isel(time=0).values  # (batch, trial, mode)
@@ -46,7 +54,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 def _factor(batch_size: np.ndarray) -> np.ndarray:
-    return (SIZE - batch_size) / (batch_size * (SIZE - 1))
+    return np.asarray((SIZE - batch_size) / (batch_size * (SIZE - 1)))
 
 
 def _judge(record: xr.Dataset) -> Judgement:

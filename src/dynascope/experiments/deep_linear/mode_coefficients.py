@@ -15,7 +15,7 @@ from dynascope.models.mode_equation import ModeEquation
 from dynascope.statistics.errors import Estimate
 
 COLUMNS = ("depth", "amplitude", "singular_value", "label_noise")
-CASES = (
+CASES: tuple[tuple[int, float, float, float], ...] = (
     (2, 0.3, 1.0, 0.0),
     (2, 0.6, 1.0, 0.4),
     (3, 0.2, 0.7, 0.3),
@@ -55,8 +55,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 def _modes(temperature: float, ito: str = "derived") -> list[ModeEquation]:
-    options = {"temperature": temperature, "ito": ito}
-    return [ModeEquation(depth=d, singular_value=s, label_noise=sigma, **options) for d, _, s, sigma in CASES]
+    return [ModeEquation(depth, s, temperature, label_noise=sigma, ito=ito) for depth, _, s, sigma in CASES]
 
 
 def _predicted(method: str, ito: str = "derived") -> np.ndarray:

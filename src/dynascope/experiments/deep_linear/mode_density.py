@@ -52,17 +52,21 @@ def _spread_path(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def run(config: Config) -> xr.Dataset:
     """Simulate the mode equation and train chains; the densities that they are held against are part of the record."""
-    options = {"start": SPREAD_START, "seed": config.seed, "save_points": list(SPREAD_TIMES)}
-    simulated = ModeEquation(**SPREAD).simulate(SPREAD_TIMES[-1], config.dt, config.trials, **options)
+    simulated = ModeEquation(**SPREAD).simulate(
+        SPREAD_TIMES[-1], config.dt, config.trials, seed=config.seed, start=SPREAD_START, save_points=list(SPREAD_TIMES)
+    )
     counts = [np.histogram(column, EDGES)[0] for column in simulated["amplitude"].values.T]
     points, path, shares = _spread_path(config.points)
     trained, paces = [], []
     for depth in DEPTHS:
         times = _times(depth)
-        common = {"trials": config.chains, "start": START, "seed": config.seed}
-        trained.append(train_chains(depth, learning_rate=RATE, saves=np.rint(times / RATE), **common))
+        saves = np.rint(times / RATE)
+        trained.append(train_chains(depth, RATE, START, saves, trials=config.chains, seed=config.seed))
         modes = [ModeEquation(depth=depth, temperature=RATE, ito=ito) for ito in ITO]
-        runs = [mode.simulate(times[-1], RATE, save_points=times, **common) for mode in modes]
+        runs = [
+            mode.simulate(times[-1], RATE, config.chains, seed=config.seed, start=START, save_points=times)
+            for mode in modes
+        ]
         paces.append([each["amplitude"].values for each in runs])
     return xr.Dataset(
         {

@@ -30,8 +30,8 @@ class Config:
 
 def run(config: Config) -> xr.Dataset:
     """Train by SGD, recording amplitudes and diffusion."""
-    start = {"init_exponent": config.init_exponent, "data_size": config.data_size}
-    net = DeepLinear(len(config.width) - 1, list(config.width), **start)
+    depth, width = len(config.width) - 1, list(config.width)
+    net = DeepLinear(depth, width, init_exponent=config.init_exponent, data_size=config.data_size)
     return net.simulate(config.duration, config.trials, seed=config.seed, save_points=config.save_points)
 
 

@@ -4,6 +4,7 @@ The distribution at the end of training, and how the step length changes it.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -39,22 +40,20 @@ class Config:
 def run(config: Config) -> xr.Dataset:
     """Train chains and step the mode equation without label noise, then with it."""
     saves = [round(config.duration / RATE)]
-    common = {"learning_rate": RATE, "start": START, "saves": saves, "trials": config.trials, "seed": config.seed}
-    record = xr.Dataset(
-        {
-            "sgd": ("trial", train_chains(DEPTH, **common)[:, 0]),
-            "sgd_label": ("trial", train_chains(DEPTH, label_noise=LABEL, **common)[:, 0]),
-            "isotropic": ("trial", train_chains(DEPTH, isotropic=RATE, **common)[:, 0]),
-        }
-    )
+    train = partial(train_chains, DEPTH, RATE, START, saves, trials=config.trials, seed=config.seed)
+    trained = {"sgd": train(), "sgd_label": train(label_noise=LABEL), "isotropic": train(isotropic=RATE)}
+    record = xr.Dataset({name: ("trial", values[:, 0]) for name, values in trained.items()})
     times = np.arange(0.0, SETTLE + config.window + EVERY / 2, EVERY)
-    options = {"trials": config.trials, "scheme": "euler", "seed": config.seed}
     silent, moments = [], []
     for dt in STEPS:
-        quiet = ModeEquation(depth=DEPTH).simulate(config.duration, dt, start=START, save_points=2, **options)
-        noisy = _NOISY.simulate(times[-1], dt, start=1.0, save_points=times, **options)
-        silent.append(quiet["amplitude"].isel(time=-1).values)
-        moments.append([float(value) for value in window_moments(noisy["amplitude"], SETTLE)["variance"]])
+        quiet, noisy = (
+            partial(mode.simulate, dt=dt, trials=config.trials, scheme="euler", seed=config.seed)
+            for mode in (ModeEquation(depth=DEPTH), _NOISY)
+        )
+        ends = quiet(config.duration, start=START, save_points=2)
+        window = noisy(times[-1], start=1.0, save_points=times)
+        silent.append(ends["amplitude"].isel(time=-1).values)
+        moments.append([float(value) for value in window_moments(window["amplitude"], SETTLE)["variance"]])
     record["euler"] = (("step", "trial"), silent)
     record["variance"], record["variance_error"] = (("step", values) for values in np.transpose(moments))
     return record.assign_coords(step=("step", list(STEPS), {"long_name": "step Δt", "units": "time"}))
@@ -104,8 +103,9 @@ def _stepped(record: xr.Dataset) -> Judgement:
 
 
 def _histogram(ax: Axes, kinds: dict[str, xr.DataArray], title: str) -> None:
+    bins = np.linspace(0.8, 1.2, 61).tolist()
     for colour, (label, values) in zip(plots.PALETTE, kinds.items(), strict=False):
-        ax.hist(values.values, np.linspace(0.8, 1.2, 61), color=colour, alpha=0.6, density=True, label=label)
+        ax.hist(values.values, bins, color=colour, alpha=0.6, density=True, label=label)
     ax.set(xlabel="mode amplitude w at the end", ylabel="probability density (1/amplitude)", title=title)
 
 

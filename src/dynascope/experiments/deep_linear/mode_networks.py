@@ -4,6 +4,7 @@ Nothing here knows the mode equation: gradients come from automatic differentiat
 """
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 
 import jax
@@ -56,13 +57,10 @@ def _along_noise(
     def loss(given: list[Array], x: Array, error: Array) -> Array:
         return ((teacher @ x + error - product(given) @ x) ** 2).sum() / 2
 
-    def one(x: Array, error: Array) -> tuple[Array, Array]:
+    def one(x: Array, error: Array) -> tuple[jax.Array, jax.Array]:
         kick = [m - g for m, g in zip(mean, jax.grad(loss)(layers, x, error), strict=True)]
 
-        def slope(given: list[Array]) -> Array:
-            return jax.jvp(lambda at: _mode(at, u, v), (given,), (kick,))[1]
-
-        first, second = jax.jvp(slope, (layers,), (kick,))
+        first, second = jax.jvp(lambda w: jax.jvp(partial(_mode, u=u, v=v), (w,), (kick,))[1], (layers,), (kick,))
         return first**2, second / 2
 
     return jax.vmap(one)(inputs, label_errors)
@@ -100,10 +98,10 @@ def sampled_coefficients(
 
 def train_chains(
     depth: int,
-    *,
     learning_rate: float,
     start: float,
     saves: Sequence[float] | np.ndarray,
+    *,
     trials: int,
     seed: int,
     label_noise: float = 0.0,
@@ -114,7 +112,7 @@ def train_chains(
     `saves` are step numbers. With `isotropic` > 0, gradient descent with Gaussian noise of that temperature on every
     weight instead (the source's isotropic Langevin dynamics).
 
-    >>> train_chains(2, learning_rate=0.01, start=0.1, saves=[0, 1000], trials=3, seed=0).round(2).tolist()
+    >>> train_chains(2, 0.01, 0.1, [0, 1000], trials=3, seed=0).round(2).tolist()
     [[0.1, 1.0], [0.1, 1.0], [0.1, 1.0]]
     """
     random = np.random.default_rng(seed)

@@ -57,25 +57,27 @@ def _edges() -> np.ndarray:
 def run(config: Config) -> xr.Dataset:
     """Let modes and chains fluctuate about s; then a broad law; then growth from nearly 0."""
     times = np.arange(0.0, SETTLE + config.window + EVERY / 2, EVERY)
-    simulation = {"dt": config.dt, "trials": config.trials, "seed": config.seed}
     found: dict[str, list[float]] = {}
     for depth in DEPTHS:
-        modes = _mode(depth).simulate(times[-1], start=1.0, save_points=times, **simulation)
-        training = {"label_noise": LABEL, "start": 1.0, "trials": config.chains, "seed": config.seed}
-        chains = train_chains(depth, learning_rate=RATE, saves=np.rint(times / RATE), **training)
+        modes = _mode(depth).simulate(
+            times[-1], config.dt, config.trials, seed=config.seed, start=1.0, save_points=times
+        )
+        saves = np.rint(times / RATE)
+        chains = train_chains(depth, RATE, 1.0, saves, trials=config.chains, seed=config.seed, label_noise=LABEL)
         trained = xr.DataArray(chains, dims=("trial", "time"), coords={"time": times})
         for prefix, values in (("", modes["amplitude"]), ("sgd_", trained)):
             for name, (value, error) in window_moments(values, SETTLE).items():
                 found.setdefault(f"{prefix}{name}", []).append(float(value))
                 found.setdefault(f"{prefix}{name}_error", []).append(float(error))
-    law = ModeEquation(**BROAD)
-    broad = law.simulate(times[-1], start=BROAD["singular_value"], save_points=times, **simulation)["amplitude"]
+    broad = ModeEquation(**BROAD).simulate(
+        times[-1], config.dt, config.trials, seed=config.seed, start=BROAD["singular_value"], save_points=times
+    )["amplitude"]
     broad = broad.sel(time=slice(SETTLE, None))
     edges = _edges()
     counts = np.stack([np.histogram(trial, edges)[0] for trial in broad.values])
     limit = float(ModeEquation(depth=2, label_noise=LABEL).collapse_temperature())
     faint = ModeEquation(depth=2, label_noise=LABEL, **grid(temperature=[factor * limit for factor in COLLAPSE]))
-    late = faint.simulate(GROWING, start=FAINT, **simulation)["amplitude"].isel(time=-1)
+    late = faint.simulate(GROWING, config.dt, config.trials, seed=config.seed, start=FAINT)["amplitude"].isel(time=-1)
     record = xr.Dataset({name: ("depth", values) for name, values in found.items()}, coords={"depth": list(DEPTHS)})
     record["share"] = (("trial", "bin"), counts / broad.sizes["time"])
     record["broad_mean"] = ("trial", broad.mean("time").values)

@@ -26,7 +26,8 @@ def product(factors: Sequence[Array]) -> Array:
 
 
 def _modes(weights: Sequence[Array], left: Array, right: Array) -> Array:
-    return jax.vmap(lambda u, v: u @ product((v, *weights)), in_axes=(1, 1))(left, right)
+    modes: jax.Array = jax.vmap(lambda u, v: u @ product((v, *weights)), in_axes=(1, 1))(left, right)
+    return modes
 
 
 @jax.jit
@@ -34,7 +35,8 @@ def _gradients(weights: Sequence[Array], x: Array, y: Array) -> list[jax.Array]:
     def loss(given: Sequence[Array], x: Array, y: Array) -> jax.Array:
         return jnp.sum((y - product((x, *given))) ** 2) / 2
 
-    return jax.vmap(jax.grad(loss), in_axes=(None, 0, 0))(weights, x, y)
+    gradients: list[jax.Array] = jax.vmap(jax.grad(loss), in_axes=(None, 0, 0))(weights, x, y)
+    return gradients
 
 
 @jax.jit
