@@ -11,7 +11,7 @@ import xarray as xr
 
 from dynascope import plots
 from dynascope.experiments.claims import Claim, above, below
-from dynascope.experiments.deep_linear.paper import figure
+from dynascope.experiments.deep_linear.paper import figure, item
 from dynascope.experiments.experiment import Experiment, Figure
 from dynascope.models.deep_linear import DeepLinear
 from dynascope.statistics.errors import Estimate, over_trials
@@ -97,7 +97,7 @@ EXPERIMENT = Experiment(
             "fig-6-small",
             f"most cross modes are small (below {SMALL:g}) for most of training: above 90 %",
             lambda seen: above(seen["small"], 0.9, note="share of cross modes and saves; depths 2 and 4"),
-            figure("6"),
+            item(figure="6", theorem="Assumption A2"),
         ),
         Claim(
             "fig-6-peak",
@@ -109,13 +109,13 @@ EXPERIMENT = Experiment(
             "fig-7-increases",
             "from Gaussian weights r falls: balance increases",
             lambda seen: below(seen["fall"], 1.0, note="r at the end over r at the start"),
-            figure("7(a), 7(c)"),
+            item(equation="33", figure="7(a), 7(c)", theorem="Assumption A1"),
         ),
         Claim(
             "fig-7-kept",
             "from balanced weights r stays below what Gaussian weights ever reach",
             lambda seen: below(seen["kept"], 1.0, note="largest balanced r over least Gaussian r"),
-            figure("7(b), 7(d)"),
+            item(equation="33", figure="7(b), 7(d)", theorem="Assumption A1"),
         ),
         Claim(
             "fig-7-numerator",

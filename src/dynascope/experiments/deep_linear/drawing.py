@@ -29,4 +29,4 @@ def error_bars(ax: Axes, x: ArrayLike, values: Estimate, colour: str, label: str
     >>> error_bars(plots.new_figure()[1][0, 0], [0, 1], Estimate(np.ones(2), np.ones(2)), "black", "x")
     """
     mean, bars = np.ravel(values.mean), 3 * np.ravel(values.error)
-    ax.errorbar(np.ravel(x), mean, bars, color=colour, marker="o", linestyle=line, label=label)
+    ax.errorbar(np.ravel(x), mean, bars, color=colour, marker="o", markersize=4, linestyle=line, label=label)

@@ -89,6 +89,7 @@ EXPERIMENT = Experiment(
             "g1-factor",
             "the covariance of a batch's gradient is (N − b)/(b (N − 1)) times that of one sample of the data set",
             _judge,
+            item(equation="32", section="G.1"),
         ),
     ),
     picture=Panels(_draw),

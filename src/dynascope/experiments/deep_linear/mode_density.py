@@ -167,7 +167,12 @@ EXPERIMENT = Experiment(
     Config(),
     run,
     claims=(
-        Claim("mode-prop5.1", "the density follows ∂p = −∂(μ p) + ½ ∂²(D p)", _path, proposition("5.1")),
+        Claim(
+            "mode-prop5.1",
+            "the density follows ∂p = −∂(μ p) + ½ ∂²(D p)",
+            _path,
+            item(equation="31", theorem="Proposition 5.1"),
+        ),
         Claim("mode-prop5.1-conserved", "the numerical density keeps probability 1", _conserved, proposition("5.1")),
         Claim("mode-eq4-sgd", "SGD on a chain learns at the pace of the mode equation", _pace, equation("4, 14")),
         Claim("mode-eq4-sgd-spread", "SGD on a chain spreads as the mode equation does", _spread, equation("4")),

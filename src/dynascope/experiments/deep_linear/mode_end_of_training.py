@@ -146,7 +146,7 @@ EXPERIMENT = Experiment(
             "without label noise the stepped mode equation ends at s for every Δt: "
             "discretisation does not spread figure 4(b)",
             lambda record: below(np.abs(record["euler"] - 1).max("trial"), 1e-6, note=f"Δt = {STEPS}, largest"),
-            item(theorem="Proposition 5.2(i)", section="K"),
+            item(theorem="Proposition 5.2", section="K", place="part (i)"),
         ),
         Claim(
             "mode-fig4c",

@@ -176,6 +176,7 @@ def _draw_shift(record: xr.Dataset, ax: Axes) -> None:
     for style, form in (("-", "exact"), (":", "published")):
         ax.plot(DEPTHS, _moments("mean", form) - 1, color="black", linestyle=style, label=f"{form} mean")
     ax.set(xlabel="depth", ylabel="stationary mean − s (amplitude)", xticks=DEPTHS)
+    ax.legend(frameon=False, fontsize="x-small")
 
 
 EXPERIMENT = Experiment(

@@ -133,6 +133,7 @@ EXPERIMENT = Experiment(
             "fig-3-modes",
             "gd, SGD and Langevin dynamics learn each mode at the same time, within 5 %",
             _each_mode,
+            item(equation="1", figure="3"),
             kind="derived",
         ),
         Claim(
