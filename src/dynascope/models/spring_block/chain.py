@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import asdict
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -10,11 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
-from dynascope.checks import as_float, count, flag, increasing, one_of, require, scalar
+from dynascope.checks import SavePoints, Times, as_float, count, flag, increasing, one_of, require, scalar
 from dynascope.models import stepping
 from dynascope.models.family import Family, Parameter, over, parameter
 from dynascope.models.noise import seed_key
+from dynascope.models.parameters import ParameterValue, with_hints
 from dynascope.models.spring_block import closed_form
 from dynascope.models.spring_block.equations import STEPS
 from dynascope.models.spring_block.labels import LABELS, RESULT_NAMES, lay_out
@@ -57,9 +59,11 @@ class SpringBlock(Family):
     noise: Parameter = parameter(0.01, at_least=0.0, label="noise ε", unit="force·√time")
     target: Parameter = parameter(1.0, label="target y", unit="length")
 
-    def _check(self) -> None:
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.blocks = count("blocks", self.blocks)
 
+    @with_hints
     def simulate(
         self,
         duration: float = 100.0,
@@ -67,14 +71,14 @@ class SpringBlock(Family):
         trials: int = 100,
         *,
         seed: int = 0,
-        save_points: Any = 101,
+        save_points: SavePoints = 101,
         dynamics: str = "overdamped",
         damping: float = 1.0,
         noise_decay: float = 0.0,
         shared_noise: bool = False,
         truncate: float | None = None,
         stop_tolerance: float | None = None,
-        start: Any = None,
+        start: ParameterValue | None = None,
         precision: str = "float64",
         progress: bool | None = None,
     ) -> xr.Dataset:
@@ -128,8 +132,8 @@ class SpringBlock(Family):
         saved, stop_time = run_chains(
             fields, begin.reshape(-1, self.blocks), options, saves=saves, seed=seed, progress=progress
         )
-        run = self._labelled(
-            lay_out(saved, stop_time, saves * options.dt, grid=self.grid, stiffness=self.stiffness, target=self.target)
+        run = lay_out(
+            saved, stop_time, saves * options.dt, grid=self.grid, stiffness=self.stiffness, target=self.target
         )
         recorded = asdict(options) | ({} if start is None else {"start": begin})
         wall_time = time.perf_counter() - begun
@@ -145,19 +149,8 @@ class SpringBlock(Family):
         smallest = float(limit.min())
         require("dt", np.array(options.dt), np.array(options.dt <= smallest), f"{rule}: here at most {smallest:.6g}")
 
-    def _start(self, start: Any) -> Float[np.ndarray, "*grid block"]:
-        if isinstance(start, xr.DataArray):
-            dims = (*self.grid.dims, "block")
-            strange = [dim for dim in start.dims if dim not in dims]
-            if strange:
-                raise ValueError(f"start must have dimensions among {dims}, got {strange[0]!r}")
-            start = start.expand_dims([dim for dim in dims if dim not in start.dims]).transpose(*dims)
-        given = as_float("start", 0.0 if start is None else start)
-        shape = (*self.grid.shape, self.blocks)
-        try:
-            return np.broadcast_to(given, shape)
-        except ValueError as error:
-            raise ValueError(f"start must broadcast to (…grid, block) = {shape}, got shape {given.shape}") from error
+    def _start(self, start: ParameterValue | None) -> Float[np.ndarray, "*grid block"]:
+        return self._everywhere("start", 0.0 if start is None else start, block=self.blocks)
 
     def _strength(self, dt: float) -> np.ndarray:
         return np.asarray(self.noise / np.sqrt(scalar("dt", dt, above=0.0)))
@@ -185,7 +178,9 @@ class SpringBlock(Family):
         fields = (self.stiffness, self.friction_right, self.friction_left, self.target)
         return closed_form.equilibrium(self.blocks, *(np.broadcast_to(f, shape) for f in fields), published=published)
 
-    def mean_drift(self, force: Any, dt: float = 0.01, *, truncate: float | None = None) -> Float[np.ndarray, "..."]:
+    def mean_drift(
+        self, force: ArrayLike, dt: float = 0.01, *, truncate: float | None = None
+    ) -> Float[np.ndarray, "..."]:
         """Mean speed g(m) of a block on which the springs exert the force m.
 
         g(m) = s·[h((μ→ − m)/s) − h((m + μ←)/s)], h(a) = φ(a) − a Φ(−a), s = ε/√dt: the dead zone averaged over
@@ -202,10 +197,10 @@ class SpringBlock(Family):
 
     def mean_path(
         self,
-        times: Any,
+        times: Times,
         dt: float = 0.01,
         *,
-        start: Any = None,
+        start: ParameterValue | None = None,
         noise_decay: float = 0.0,
         truncate: float | None = None,
     ) -> Float[np.ndarray, "*grid time block"]:
@@ -252,7 +247,7 @@ class SpringBlock(Family):
         return np.broadcast_to(np.where(self.target < 0, pulled_left, pulled_right), self.grid.shape).copy()
 
     def effective_friction(
-        self, curvature: Any, dt: float = 0.01, *, truncate: float | None = None, published: bool = False
+        self, curvature: ArrayLike, dt: float = 0.01, *, truncate: float | None = None, published: bool = False
     ) -> Float[np.ndarray, "..."]:
         """Friction that a moving block feels on average at a given curvature Δd = d_{ℓ+1} − d_ℓ.
 

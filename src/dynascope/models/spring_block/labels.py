@@ -5,12 +5,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from dynascope.models.family import Labels
 from dynascope.models.parameters import Grid
 
-RESULT_NAMES = (
-    "trial", "time", "block", "layer", "position", "load", "energy", "force", "curvature", "velocity", "stop_time",
-)  # fmt: skip
-LABELS = {
+LABELS: Labels = {
     "position": ("position of the block", "length"),
     "load": ("load D = target − position", "length"),
     "energy": ("elastic energy", "force·length"),
@@ -20,6 +18,7 @@ LABELS = {
     "stop_time": ("time at which the trial stopped", "model time"),
     "time": ("time", "model time"),
 }
+RESULT_NAMES = ("trial", "block", "layer", *LABELS)
 
 
 def lay_out(
