@@ -11,7 +11,7 @@ stands in records where it varies.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, dataclass_transform, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, overload
 
 import equinox as eqx
 import numpy as np
@@ -88,7 +88,6 @@ def parameter(  # Any: the value of a field is of the field's type, whatever tha
     return eqx.field(default=default, metadata={"parameter": declared}, kw_only=kw_only)
 
 
-@dataclass_transform(field_specifiers=(parameter, eqx.field), frozen_default=True)
 class Gridded(eqx.Module):
     """A model whose parameters may vary over a grid, each point of which is simulated and solved in one call.
 
