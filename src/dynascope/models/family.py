@@ -17,7 +17,7 @@ import equinox as eqx
 import numpy as np
 import xarray as xr
 
-from dynascope.checks import as_float, require
+from dynascope.checks import ArrayLike, as_float, require
 from dynascope.models.parameters import Grid, ParameterValue, broadcast
 from dynascope.records import with_provenance
 
@@ -138,7 +138,7 @@ class Gridded(eqx.Module):
         inner = values.shape[len(self.grid.shape) :]
         return np.broadcast_to(values, (*self.grid.shape, *inner)).reshape(-1, *inner)
 
-    def _unfold(self, values: np.ndarray) -> np.ndarray:
+    def _unfold(self, values: ArrayLike) -> np.ndarray:
         """(point, …) -> (…grid, …)."""
         return np.asarray(values).reshape((*self.grid.shape, *np.shape(values)[1:]))
 

@@ -77,7 +77,8 @@ def _log(x: Array) -> Array:
     scaled = lax.bitcast_convert_type(exponent | offset.view(word), x.dtype)
     ratio = (mantissa - 1) / (mantissa + 1)
     series = _polynomial([2 / (2 * k + 1) for k in range(11 if wide else 5)], ratio * ratio)
-    return (scaled - (offset + np.asarray(bias, x.dtype))) * np.asarray(math.log(2), x.dtype) + ratio * series
+    whole: Array = (scaled - (offset + np.asarray(bias, x.dtype))) * np.asarray(math.log(2), x.dtype)
+    return whole + ratio * series
 
 
 def _cosine_of_turns(turns: Array) -> Array:

@@ -80,7 +80,8 @@ def _sizes_after(step: Step, weights: Weights, noise: Array, parameters: Paramet
             moved = step(w, row, parameters)
             return moved, jnp.max(jnp.stack([jnp.max(jnp.abs(each)) for each in moved]))
 
-        return lax.scan(one, *network)
+        start, rows = network
+        return lax.scan(one, start, jnp.asarray(rows))
 
     path: tuple[Weights, Array] = lax.map(train, (weights, jnp.moveaxis(noise[:, :, 0], -1, 0)))
     return path

@@ -26,16 +26,16 @@ def product(left: Array, right: Array) -> Array:
     return jnp.sum(left[:, :, None] * right[None], axis=1)
 
 
-def forward(weights: Weights, inputs: Array | None = None) -> tuple[list[Array], Array]:
+def forward(weights: Weights, inputs: Array | None = None) -> tuple[list[Array | None], Array]:
     """Activations in front of every layer and the output; inputs None stand for the identity."""
-    activations, now = [], inputs
-    for w in weights:
+    activations, now = [inputs], weights[0] if inputs is None else product(weights[0], inputs)
+    for w in weights[1:]:
         activations.append(now)
-        now = w if now is None else product(w, now)
+        now = product(w, now)
     return activations, now
 
 
-def descend(weights: Weights, activations: Sequence[Array], kick: Array) -> Weights:
+def descend(weights: Weights, activations: Sequence[Array | None], kick: Array) -> Weights:
     """W_l + W_{>l}ᵀ kick (W_{<l} x)ᵀ for every layer."""
     moved = []
     for w, activation in zip(reversed(weights), reversed(activations), strict=True):
@@ -110,7 +110,7 @@ def error_noise(row: Array, gap: Array, p: Parameters) -> Array:
     if "inputs" in p:
         errors = p["labels"] - p["inputs"] @ (p["teacher"] - gap).T  # (sample, d_L)
         weighted = errors.T @ (row[:, None] * p["inputs"]) - jnp.sum(row) * _mean_error(gap, p)
-        return weighted / jnp.sqrt(jnp.asarray(len(row), row.dtype))
+        return jnp.asarray(weighted / jnp.sqrt(jnp.asarray(len(row), row.dtype)))
     size = gap.shape[1]
     pairs = size * (size + 1) // 2
     noise = product(gap, symmetric_noise(row[:pairs], size))

@@ -171,7 +171,8 @@ def mode_hessian(weights: Weights, task: Task, mode: int) -> Any:
 
 def aligned_diffusion(amplitude: Array, values: Array, labels: Array, *, depth: int) -> Any:
     """(7) for balanced, aligned weights: L² (2 (s_α − w_α)² + labels_α) |w_α|^{4(L−1)/L}, labels_α = u_αᵀ Σ_q u_α."""
-    return depth**2 * (2 * (values - amplitude) ** 2 + labels) * abs(amplitude) ** (4 * (depth - 1) / depth)
+    spread = 2 * (values - amplitude) ** 2 + labels
+    return depth**2 * spread * _namespace([amplitude]).abs(amplitude) ** (4 * (depth - 1) / depth)
 
 
 def predicted_diffusion(amplitude: Array, task: Task, values: Array, *, depth: int) -> Any:

@@ -29,7 +29,7 @@ def network_output(parameters: Array) -> jax.Array:
     pattern = jnp.array([-1.0, 1.0, -1.0])
     weights = jnp.stack([alpha * pattern, beta * pattern, -gamma * pattern])
     hidden = jax.nn.relu(INPUTS @ weights.T + jnp.stack([0 * alpha, beta, -gamma]))
-    return hidden @ jnp.stack([-2 * alpha, beta, gamma]) + constant
+    return jnp.asarray(hidden @ jnp.stack([-2 * alpha, beta, gamma]) + constant)
 
 
 def network_loss(parameters: Array, target: Numeric) -> jax.Array:
