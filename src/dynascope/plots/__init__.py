@@ -3,7 +3,7 @@
 import xarray as xr
 from matplotlib.figure import Figure
 
-from dynascope.plots.elastic import plot_points, plot_projection, plot_strengths
+from dynascope.plots.elastic import plot_points, plot_projection, plot_strengths, plot_triangles
 from dynascope.plots.figures import PALETTE, axis_label, new_figure, save_figure, save_small
 from dynascope.plots.imitation import plot_imitation
 from dynascope.plots.networks import plot_fit, plot_network_phases
@@ -25,6 +25,7 @@ __all__ = [
     "plot_run",
     "plot_strengths",
     "plot_trajectories",
+    "plot_triangles",
     "save_figure",
     "save_small",
 ]
