@@ -107,10 +107,10 @@ def _early(record: xr.Dataset) -> Judgement:
     return equal(order, 2.0, 0.05, rival=1.0, error=0.0, note=note)
 
 
-def _last_decade(record: xr.Dataset, values: xr.DataArray) -> np.ndarray:
-    """Growth with log t over the last decade, for each class."""
-    ends = {"time": float(record["time"][-1]) * np.array([0.1, 1.0]), "method": "nearest"}
-    return np.diff(values.sel(**ends), axis=0)[0] / float(np.diff(np.log(record["time"].sel(**ends)))[0])
+def _last_decade(record: xr.Dataset, name: str, scale: np.ufunc = np.positive) -> np.ndarray:
+    """Growth with log t over the last decade, of a quantity or of its logarithm, for each class."""
+    late = record.sel(time=float(record["time"][-1]) * np.array([0.1, 1.0]), method="nearest")
+    return np.asarray(np.diff(scale(late[name].values), axis=0)[0] / float(np.diff(np.log(late["time"]))[0]))
 
 
 def _finite(record: xr.Dataset) -> Judgement:
@@ -118,11 +118,11 @@ def _finite(record: xr.Dataset) -> Judgement:
         "d c/d log t over the last decade: margins are about (K−1) e^{−c}, so a constant Θ gives c ≈ log t "
         "for ever; bound 0.01: the next order, e^{−c}"
     )
-    return corrected(_last_decade(record, record["amplitude"]), 1.0, 0.01, published=0.0, note=note)
+    return corrected(_last_decade(record, "amplitude"), 1.0, 0.01, published=0.0, note=note)
 
 
 def _constant(record: xr.Dataset) -> Judgement:
-    fall, growth = (_last_decade(record, np.log(record[name])) for name in ("factor", "amplitude"))
+    fall, growth = (_last_decade(record, name, np.log) for name in ("factor", "amplitude"))
     note = "d log C/d log t over the last decade: C falls like 1/(t log t), so the L-model's strengths decay"
     return corrected(fall, -1 - growth, 0.01, published=0.0, note=note)  # margins fall like e^{−c} ∝ 1/t: C ∝ 1/(t c)
 
