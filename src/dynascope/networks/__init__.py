@@ -1,4 +1,4 @@
-"""Networks to watch, and many copies of them trained at once. Needs PyTorch."""
+"""Networks to watch, each trained many times at once. Needs PyTorch."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

@@ -8,13 +8,14 @@ import numpy as np
 import xarray as xr
 
 from dynascope.experiments.claims import Claim, three_errors
-from dynascope.experiments.phases.shapes import curvature, mean_error, straightness
-from dynascope.experiments.phases.training import data_set
+from dynascope.experiments.phases.load_curves import data_set
 from dynascope.experiments.registry import Experiment
-from dynascope.models.spring_block.fit import fit_chain
+from dynascope.measure.separation import curvature, straightness
+from dynascope.models.spring_block.estimate import estimate_chain
 from dynascope.networks import MLP, Ensemble
 from dynascope.networks.arguments import device, device_name
 from dynascope.records import attribute, with_provenance
+from dynascope.statistics.errors import over_trials
 
 PANELS = ("b", "c", "d")
 FITTED = ("friction_right", "friction_left", "noise", "friction_difference", "time_scale", "target")
@@ -55,7 +56,7 @@ def _panel(config: Config, index: int) -> xr.Dataset:
     steps = len(x) // batch * config.epochs
     ensemble = Ensemble(
         MLP(x.shape[1:], int(y.max()) + 1, width=config.width, depth=config.depth, batch_norm=True),
-        copies=config.seeds,
+        trials=config.seeds,
         learning_rate=config.learning_rate[index],
         batch_size=batch,
         optimizer="adam",
@@ -64,7 +65,7 @@ def _panel(config: Config, index: int) -> xr.Dataset:
     )
     share = np.linspace(0, 1, config.times)
     recorded = (share * steps).round().astype(int).tolist()
-    path = ensemble.fit(
+    path = ensemble.train(
         x,
         y,
         steps,
@@ -73,16 +74,16 @@ def _panel(config: Config, index: int) -> xr.Dataset:
         measures=("load",),
         progress=False,
     )
-    load = path["load"].sel(probe="train").values  # (copy, step, layer)
+    load = path["load"].sel(probe="train").values  # (trial, step, layer)
     # batch norm's running means start from nothing: the second save is the first that shows the network
-    found = fit_chain(load[:, 1:], share[1:])
+    found = estimate_chain(load[:, 1:], share[1:])
     kept = [*FITTED, *(f"{name}_{end}" for name in FITTED for end in ("low", "high")), "residual", "simulation_gap"]
     fit = found[kept].assign(ok=found["ok"].astype(int))
     values = {
-        "load": (("seed", "time", "layer"), load[:, 1:]),
+        "load": (("trial", "time", "layer"), load[:, 1:]),
         "fitted_load": (("time", "layer"), found["fitted_load"].values),
-        "loss": (("seed", "time"), path["loss"].sel(probe="train").values[:, 1:]),
-        "accuracy": ("seed", path["accuracy"].sel(probe="test").values[:, -1]),
+        "loss": (("trial", "time"), path["loss"].sel(probe="train").values[:, 1:]),
+        "accuracy": ("trial", path["accuracy"].sel(probe="test").values[:, -1]),
     }
     coords = {"time": ("time", share[1:], {"long_name": "share of the training"}), "layer": np.arange(load.shape[-1])}
     return fit.drop_attrs(deep=False).merge(xr.Dataset(values, coords=coords))
@@ -109,10 +110,10 @@ CLAIMS = {
 
 def check(record: xr.Dataset) -> tuple[Claim, ...]:
     """Judge the ends of the paths run by run, and the fits by their residuals and intervals."""
-    last = record["load"].isel(time=-1).transpose("panel", "seed", "layer").values
-    bend, bend_error = mean_error(curvature(last))
+    last = record["load"].isel(time=-1).transpose("panel", "trial", "layer").values
+    bend, bend_error = over_trials(curvature(last))
     straight = straightness(last)
-    gain, gain_error = mean_error(straight[[1, 1]] - straight[[0, 2]])
+    gain, gain_error = over_trials(straight[[1, 1]] - straight[[0, 2]])
     extent = (last[..., 0] - last[..., -1]).mean(axis=-1)
     friction = record["friction_difference"].values
     error = (record["friction_difference_high"] - record["friction_difference_low"]).values / 4  # two errors each way
@@ -133,7 +134,7 @@ def plot(record: xr.Dataset) -> Any:
     for panel, shade in zip(PANELS, ("#C1272D", "#0000A7", "#008176"), strict=True):
         curves = record["load"].sel(panel=panel).isel(time=-1)
         axes[0, 0].errorbar(
-            record["layer"], curves.mean("seed"), curves.std("seed"), marker="o", markersize=4, color=shade,
+            record["layer"], curves.mean("trial"), curves.std("trial"), marker="o", markersize=4, color=shade,
             label=f"network ({panel})",
         )  # fmt: skip
         axes[0, 0].plot(
@@ -146,7 +147,7 @@ def plot(record: xr.Dataset) -> Any:
     settings = attribute(record, "parameters")
     for index, panel in enumerate(PANELS):
         chosen = record.sel(panel=panel)
-        ax = plot_fit(chosen.assign(load=chosen["load"].mean("seed")), axes[0, index + 1])
+        ax = plot_fit(chosen.assign(load=chosen["load"].mean("trial")), axes[0, index + 1])
         difference = float(chosen["friction_difference"])
         ax.set_title(
             f"({panel}) learning rate {settings['learning_rate'][index]:g}, dropout {settings['dropout'][index]:g}: "

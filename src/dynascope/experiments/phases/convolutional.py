@@ -9,10 +9,11 @@ import xarray as xr
 
 from dynascope.experiments.claims import Claim, three_errors
 from dynascope.experiments.phases.curves import recorded
-from dynascope.experiments.phases.shapes import curvature, mean_error
-from dynascope.experiments.phases.training import data_set
+from dynascope.experiments.phases.load_curves import data_set
 from dynascope.experiments.registry import Experiment
+from dynascope.measure.separation import curvature
 from dynascope.networks import CNN, Ensemble
+from dynascope.statistics.errors import over_trials
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,10 @@ def run(config: Config) -> xr.Dataset:
     batch = min(config.batch_size, len(x))
     stage = len(x) // batch * config.epochs
     stages = len(config.schedules[0])
-    kept = np.repeat(config.schedules, config.seeds, axis=0)  # (copy, stage)
+    kept = np.repeat(config.schedules, config.seeds, axis=0)  # (trial, stage)
     ensemble = Ensemble(
         CNN(x.shape[1:], int(y.max()) + 1, channels=config.channels, depth=config.depth),
-        copies=list(range(config.seeds)) * len(config.schedules),
+        trials=list(range(config.seeds)) * len(config.schedules),
         learning_rate=config.learning_rate,
         batch_size=batch,
         optimizer="adam",
@@ -54,7 +55,7 @@ def run(config: Config) -> xr.Dataset:
         sampling="shuffled",
     )
     steps = np.unique(np.linspace(0, stages * stage, stages * config.times + 1).round().astype(int))
-    path = ensemble.fit(
+    path = ensemble.train(
         x,
         y,
         stages * stage,
@@ -65,7 +66,7 @@ def run(config: Config) -> xr.Dataset:
         progress=False,
     )
     shape = (len(config.schedules), config.seeds, len(steps))
-    dims = ("schedule", "seed", "time")
+    dims = ("schedule", "trial", "time")
     values = {
         "load": ((*dims, "layer"), path["load"].sel(probe="train").values.reshape((*shape, -1))),
         "accuracy": (dims, path["accuracy"].sel(probe="test").values.reshape(shape)),
@@ -97,13 +98,13 @@ CLAIMS = {
 
 def check(record: xr.Dataset) -> tuple[Claim, ...]:
     """Judge at the ends of the stages, run by run: the same starts, once with dropout raised and once without."""
-    bend = curvature(record["load"].transpose("schedule", "seed", "time", "layer").values)
-    accuracy = record["accuracy"].transpose("schedule", "seed", "time").values.astype(float)
+    bend = curvature(record["load"].transpose("schedule", "trial", "time", "layer").values)
+    accuracy = record["accuracy"].transpose("schedule", "trial", "time").values.astype(float)
     ends = [int(np.argmin(np.abs(record["time"].values - stage))) for stage in (1, 2, 3)]
-    first, first_error = mean_error(bend[0, :, ends[0]])
-    less, less_error = mean_error(bend[0, :, ends[1]] - bend[1, :, ends[1]])
-    last, last_error = mean_error(bend[0, :, ends[2]])
-    gain, gain_error = mean_error(accuracy[0, :, ends[1]] - accuracy[1, :, ends[1]])
+    first, first_error = over_trials(bend[0, :, ends[0]])
+    less, less_error = over_trials(bend[0, :, ends[1]] - bend[1, :, ends[1]])
+    last, last_error = over_trials(bend[0, :, ends[2]])
+    gain, gain_error = over_trials(accuracy[0, :, ends[1]] - accuracy[1, :, ends[1]])
     return (
         CLAIMS["concave"].exceeds(first, 0.0, three_errors(first_error), note="curvature after the first stage"),
         CLAIMS["flatter"].falls_below(less, 0.0, three_errors(less_error), note="difference after the second stage"),
@@ -130,7 +131,7 @@ def _courses(record: xr.Dataset) -> tuple[Any, tuple[Any, Any]]:
     from dynascope.plots import PALETTE, new_figure  # noqa: PLC0415 (computing never imports plotting)
 
     figure, axes = new_figure(columns=2, width=5.5, height=4.5)
-    mean = record.mean("seed")
+    mean = record.mean("trial")
     for index, schedule in enumerate(record["schedule"].values):
         chosen = mean.sel(schedule=schedule).isel(time=slice(1, None))
         axes[0, 0].plot(chosen["loss"], chosen["accuracy"], ".-", color=PALETTE[index], label=f"dropout {schedule}")
@@ -144,7 +145,7 @@ def _courses(record: xr.Dataset) -> tuple[Any, tuple[Any, Any]]:
 
 
 def _curve(ax: Any, load: xr.DataArray, colour: str, label: str) -> None:
-    ax.errorbar(load["layer"], load.mean("seed"), load.std("seed"), marker="o", color=colour, label=label)
+    ax.errorbar(load["layer"], load.mean("trial"), load.std("trial"), marker="o", color=colour, label=label)
 
 
 LAPTOP = Config(data="digits", size=0, samples=40, channels=8, depth=5, learning_rate=0.001, batch_size=100, epochs=40)
@@ -175,9 +176,9 @@ FIXED = {
 
 def check_fixed(record: xr.Dataset) -> tuple[Claim, ...]:
     """Judge the load curves at the end, run by run: each schedule beside the one before it."""
-    bend = curvature(record["load"].isel(time=-1).transpose("schedule", "seed", "layer").values)
-    (first, *_, last), (first_error, *_, last_error) = mean_error(bend)
-    change, change_error = mean_error(np.diff(bend, axis=0))
+    bend = curvature(record["load"].isel(time=-1).transpose("schedule", "trial", "layer").values)
+    (first, *_, last), (first_error, *_, last_error) = over_trials(bend)
+    change, change_error = over_trials(np.diff(bend, axis=0))
     note = "change of the curvature from one dropout to the next"
     return (
         FIXED["concave"].exceeds(first, 0.0, three_errors(first_error), note="curvature"),

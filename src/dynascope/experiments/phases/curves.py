@@ -9,12 +9,13 @@ import xarray as xr
 
 from dynascope.data.tables import diabetes
 from dynascope.experiments.claims import Claim, three_errors
-from dynascope.experiments.phases.shapes import curvature, mean_error, straightness
-from dynascope.experiments.phases.training import data_set, run_grid
+from dynascope.experiments.phases.load_curves import data_set, run_grid
 from dynascope.experiments.registry import Experiment
+from dynascope.measure.separation import curvature, straightness
 from dynascope.networks import MLP, Ensemble
 from dynascope.networks.arguments import device, device_name
 from dynascope.records import with_provenance
+from dynascope.statistics.errors import over_trials
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def plot(record: xr.Dataset) -> Any:
             named = str(chosen["label"].values) if "label" in record else setting
             score = f", {record['score'].attrs['long_name']} {float(chosen['score'].mean()):.3g}"
             ax.errorbar(
-                record["layer"], chosen["load"].mean("seed"), chosen["load"].std("seed"), marker="o", markersize=4,
+                record["layer"], chosen["load"].mean("trial"), chosen["load"].std("trial"), marker="o", markersize=4,
                 color=PALETTE[index % len(PALETTE)], label=f"{named}{score}",
             )  # fmt: skip
         ax.set_xlabel("layer")
@@ -71,7 +72,7 @@ def plot(record: xr.Dataset) -> Any:
 
 def _bends(record: xr.Dataset) -> np.ndarray:
     """(kind, setting, run)."""
-    return curvature(record["load"].transpose("kind", "setting", "seed", "layer").values)
+    return curvature(record["load"].transpose("kind", "setting", "trial", "layer").values)
 
 
 # --- S15, S16: regression --------------------------------------------------------------------------------------------
@@ -94,7 +95,7 @@ def run_regression(config: Regression) -> xr.Dataset:
     table, one_hot = diabetes(), np.eye(int(y.max()) + 1, dtype=np.float32)
     sets = [(table[0], table[1][:, None], table[2], table[3][:, None]), (x, one_hot[y], xt, one_hot[yt])]
     load, error = zip(*(_fitted(config, *each) for each in sets), strict=True)
-    dims = ("kind", "setting", "seed")
+    dims = ("kind", "setting", "trial")
     values = {
         "load": ((*dims, "layer"), np.stack(load), {"long_name": "load: error of the best linear fit"}),
         "score": (dims, np.stack(error), {"long_name": "test RMSE"}),
@@ -111,7 +112,7 @@ def _fitted(
     steps = len(x) // batch * config.epochs
     ensemble = Ensemble(
         MLP(x.shape[1:], y.shape[1], width=config.width, depth=config.depth, batch_norm=True),
-        copies=list(range(config.seeds)) * settings,
+        trials=list(range(config.seeds)) * settings,
         learning_rate=config.learning_rate,
         batch_size=batch,
         optimizer="adam",
@@ -119,10 +120,10 @@ def _fitted(
         vary={"dropout": np.repeat(config.dropout, config.seeds)},
         sampling="shuffled",
     )
-    path = ensemble.fit(x, y, steps, probe=(x, y), record_every=[steps], measures=("load",), progress=False)
+    path = ensemble.train(x, y, steps, probe=(x, y), record_every=[steps], measures=("load",), progress=False)
     load = path["load"].isel(step=-1).values.reshape(settings, config.seeds, -1)
     # no loads of the test data: the table's are fewer than the features, and every linear fit to them is perfect
-    missed = np.asarray(ensemble.features(xt)["logits"]) - yt  # (copy, sample, output)
+    missed = np.asarray(ensemble.features(xt)["logits"]) - yt  # (trial, sample, output)
     return load, np.sqrt((missed**2).mean(axis=(1, 2))).reshape(settings, config.seeds)
 
 
@@ -151,8 +152,8 @@ REGRESSION_CLAIMS = {
 def check_regression(record: xr.Dataset) -> tuple[Claim, ...]:
     """Judge run by run."""
     table, pictures = _bends(record)  # each (setting, run)
-    loads = record["load"].transpose("kind", "setting", "seed", "layer").values
-    score = record["score"].transpose("kind", "setting", "seed").values
+    loads = record["load"].transpose("kind", "setting", "trial", "layer").values
+    score = record["score"].transpose("kind", "setting", "trial").values
     straightest = straightness(loads).mean(axis=-1).argmax(axis=-1)
     above = {"table-concave": table[0], "images-concave": pictures[0]}
     below = {"table-convex": table[-1], "images-noise": pictures[-1] - pictures[0], "images-convex": pictures[-1]}
@@ -162,10 +163,10 @@ def check_regression(record: xr.Dataset) -> tuple[Claim, ...]:
         notes[name] = f"the straightest is at {record['setting'].values[straightest[kind]]}"
     judged = {}
     for name, values in above.items():
-        mean, error = mean_error(values)
+        mean, error = over_trials(values)
         judged[name] = REGRESSION_CLAIMS[name].exceeds(mean, 0.0, three_errors(error))
     for name, values in below.items():
-        mean, error = mean_error(values)
+        mean, error = over_trials(values)
         judged[name] = REGRESSION_CLAIMS[name].falls_below(mean, 0.0, three_errors(error), note=notes.get(name, ""))
     return tuple(judged[name] for name in REGRESSION_CLAIMS)
 
@@ -219,7 +220,7 @@ def run_normalisation(config: Normalisation) -> xr.Dataset:
     fixed = {name: value for name, value in vars(config).items() if name not in own}
     grid: dict[str, list[Any]] = {"normalisation": list(NORMALISED), "dropout": list(config.dropout)}
     trained = run_grid(grid, seeds=config.seeds, fixed=fixed)
-    dims = ("kind", "setting", "seed")
+    dims = ("kind", "setting", "trial")
     load = {"long_name": "load D (natural logarithm)"}
     values = {
         "load": ((*dims, "layer"), trained["load"].sel(probe="train").values, load),
@@ -233,7 +234,7 @@ def run_normalisation(config: Normalisation) -> xr.Dataset:
 def check_normalisation(record: xr.Dataset) -> tuple[Claim, ...]:
     """Judge run by run; the logarithm of a variance from n free runs errs by √(2/n)."""
     bends = _bends(record)
-    (first, first_error), (fall, fall_error) = mean_error(bends[1, 0]), mean_error(bends[1, -1] - bends[1, 0])
+    (first, first_error), (fall, fall_error) = over_trials(bends[1, 0]), over_trials(bends[1, -1] - bends[1, 0])
     spread = np.log(bends.var(axis=-1, ddof=1).mean(axis=-1))
     free = bends.shape[1] * (bends.shape[2] - 1)
     concave, varies, noise = CONSTANTS

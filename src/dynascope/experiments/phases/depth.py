@@ -9,10 +9,10 @@ import xarray as xr
 
 from dynascope.experiments.claims import Claim, three_errors
 from dynascope.experiments.phases.curves import recorded
-from dynascope.experiments.phases.shapes import mean_error
-from dynascope.experiments.phases.training import data_set
+from dynascope.experiments.phases.load_curves import data_set
 from dynascope.experiments.registry import Experiment
 from dynascope.networks import MLP, Ensemble
+from dynascope.statistics.errors import over_trials
 
 RETRAINED = ("new layer", "all layers")
 _DEAD = (0.65, 0.9)  # shares of the depth between which layers are said to be dead: the 14th to the 18th of 20
@@ -55,9 +55,9 @@ def run(config: Config) -> xr.Dataset:
     padded = [np.pad(each, ((0, 0), (0, deepest + 1 - each.shape[1])), constant_values=np.nan) for each in loads]
     names = [f"{depth} layers" for depth in depths] + [f"{deepest} layers, full batches"]
     values = {
-        "load": (("case", "seed", "layer"), np.stack([*padded, load])),
-        "accuracy": (("case", "seed"), np.stack([*scores, accuracy])),
-        "pruned_accuracy": (("retrained", "seed"), np.stack(again)),
+        "load": (("case", "trial", "layer"), np.stack([*padded, load])),
+        "accuracy": (("case", "trial"), np.stack([*scores, accuracy])),
+        "pruned_accuracy": (("retrained", "trial"), np.stack(again)),
         "cut_after": ((), cut, {"long_name": "layers that were kept"}),
     }
     coords = {"case": names, "retrained": list(RETRAINED), "layer": np.arange(deepest + 1)}
@@ -79,7 +79,7 @@ def _trained(config: Config, depth: int, *, full: bool) -> tuple[Ensemble, np.nd
     x, y, _, _ = data_set(config.data, config.size, config.samples)
     ensemble = Ensemble(
         MLP(x.shape[1:], int(y.max()) + 1, width=config.width, depth=depth, batch_norm=True),
-        copies=config.seeds,
+        trials=config.seeds,
         learning_rate=config.full_learning_rate if full else config.learning_rate,
         batch_size=len(x) if full else config.batch_size,
         optimizer="adam",
@@ -97,7 +97,7 @@ def _fitted(config: Config, ensemble: Ensemble, epochs: int) -> xr.Dataset:
     x, y, xt, yt = data_set(config.data, config.size, config.samples)
     steps = len(x) // ensemble.settings.batch_size * epochs
     probe = {"train": (x, y), "test": (xt, yt)}
-    path = ensemble.fit(x, y, steps, probe=probe, record_every=[steps], measures=("load",), progress=False)
+    path = ensemble.train(x, y, steps, probe=probe, record_every=[steps], measures=("load",), progress=False)
     return path.isel(step=-1)
 
 
@@ -115,17 +115,17 @@ CLAIMS = {
 
 def check(record: xr.Dataset) -> tuple[Claim, ...]:
     """Judge work d_ℓ = D_{ℓ−1} − D_ℓ and test accuracies run by run."""
-    load = record["load"].transpose("case", "seed", "layer").values
+    load = record["load"].transpose("case", "trial", "layer").values
     depths, deep = record["depth"].values, len(record["case"]) - 2
-    shallow = [mean_error(-np.diff(load[i, :, : d + 1]).T) for i, d in enumerate(depths[:-1]) if d <= 8]
+    shallow = [over_trials(-np.diff(load[i, :, : d + 1]).T) for i, d in enumerate(depths[:-1]) if d <= 8]
     mean, error = (np.concatenate(each) for each in zip(*shallow, strict=True))
     first, last = (round(share * int(depths[-1])) for share in _DEAD)
     share = np.ptp(load[deep:], axis=-1) / depths[-1]  # of a layer in the whole range of loads
-    idle, idle_error = mean_error((load[deep:, :, first] - load[deep:, :, last]) / (last - first) / share)
-    accuracy = record["accuracy"].transpose("case", "seed").values
-    alone, whole = record["pruned_accuracy"].transpose("retrained", "seed").values
-    cost, cost_error = mean_error(alone - accuracy[deep])
-    gain, gain_error = mean_error(whole - alone)
+    idle, idle_error = over_trials((load[deep:, :, first] - load[deep:, :, last]) / (last - first) / share)
+    accuracy = record["accuracy"].transpose("case", "trial").values
+    alone, whole = record["pruned_accuracy"].transpose("retrained", "trial").values
+    cost, cost_error = over_trials(alone - accuracy[deep])
+    gain, gain_error = over_trials(whole - alone)
     layers = f"work of layers {first + 1} to {last} over a layer's share in the range of loads; test accuracy"
     kept = f"{int(record['cut_after'])} layers kept; test accuracy {alone.mean():.4f}"
     notes = {
@@ -156,7 +156,7 @@ def plot(record: xr.Dataset) -> Any:
         chosen = record["load"].sel(case=case)
         full = "full" in str(case)
         axes[0, 0].errorbar(
-            record["layer"], chosen.mean("seed"), chosen.std("seed"), marker="o", markersize=3,
+            record["layer"], chosen.mean("trial"), chosen.std("trial"), marker="o", markersize=3,
             ls="--" if full else "-", color=PALETTE[index % len(PALETTE)], label=str(case),
         )  # fmt: skip
     cut = int(record["cut_after"])

@@ -8,11 +8,13 @@ import numpy as np
 import xarray as xr
 
 from dynascope.experiments.claims import Claim, three_errors
-from dynascope.experiments.phases.shapes import best_where_straight, curvature, mean_error, straightness
-from dynascope.experiments.phases.training import phase_training, run_grid
+from dynascope.experiments.phases.load_curves import phase_training, run_grid
+from dynascope.experiments.phases.shapes import best_where_straight
 from dynascope.experiments.registry import Experiment
+from dynascope.measure.separation import curvature, straightness
 from dynascope.networks.arguments import device, device_name
 from dynascope.records import attribute, with_provenance
+from dynascope.statistics.errors import over_trials
 
 NAMES = {
     "dropout": "dropout",
@@ -111,7 +113,7 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
     """Judge by runs: run i starts alike in every cell, so cells are compared run by run."""
     settings = attribute(record, "parameters")
     claims = claims_of(settings["figure"], thorough=settings["thorough"], best=settings["best"])
-    order = ("slope", settings["noise"], "seed", "probe", "layer")
+    order = ("slope", settings["noise"], "trial", "probe", "layer")
     loads, pinv = (record[name].transpose(*order).values[..., settings["first_layer"] :] for name in _LOADS)
     accuracy = record["accuracy"].transpose(*order[:-1]).values[..., 1].astype(float)
     nonlinear = record["slope"].values < 1
@@ -124,45 +126,47 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
         straight = straightness(loads[row, ..., 0, :])
         judged["accuracy"] = best_where_straight(claims["accuracy"], accuracy[row], straight)
     if settings["thorough"]:
-        judged |= _beside(claims, loads, pinv[..., 0, :], nonlinear)
+        judged |= _train_against_test(claims, loads, pinv[..., 0, :], nonlinear)
     return tuple(judged[name] for name in claims)
 
 
 def _corners(claims: dict[str, Claim], bend: np.ndarray, nonlinear: np.ndarray) -> dict[str, Claim]:
     """Shapes at the corners and from one side to the other; bend is (slope, noise, run)."""
     found = {}
-    top, top_error = mean_error(bend[0, 0])
+    top, top_error = over_trials(bend[0, 0])
     found["concave"] = claims["concave"].exceeds(top, 0.0, three_errors(top_error), note="curvature of the load curve")
-    low, low_error = mean_error(bend[-1, -1])
+    low, low_error = over_trials(bend[-1, -1])
     found["convex"] = claims["convex"].falls_below(low, 0.0, three_errors(low_error))
     found["noise"] = _falls(claims["noise"], bend[nonlinear])
-    up, up_error = mean_error(bend[0, 0] - bend[-1, 0])
+    up, up_error = over_trials(bend[0, 0] - bend[-1, 0])
     found["nonlinearity"] = claims["nonlinearity"].exceeds(up, 0.0, three_errors(up_error))
     return found
 
 
 def _falls(claim: Claim, bend: np.ndarray) -> Claim:
     """Curvature at the strongest noise less that at the weakest, one case for each slope."""
-    fall, error = mean_error(bend[:, -1] - bend[:, 0])
+    fall, error = over_trials(bend[:, -1] - bend[:, 0])
     return claim.falls_below(fall, 0.0, three_errors(error), note="difference of curvatures, one case for each slope")
 
 
 def _best_where_concave(claim: Claim, accuracy: np.ndarray, bend: np.ndarray) -> Claim:
     """Curvature in the cell with the best mean accuracy, each over (slope, noise, run)."""
     row, column = np.unravel_index(accuracy.mean(axis=-1).argmax(), accuracy.shape[:-1])
-    mean, error = mean_error(bend[row, column])
+    mean, error = over_trials(bend[row, column])
     return claim.exceeds(mean, 0.0, three_errors(error), note=f"curvature in row {row + 1}, column {column + 1}")
 
 
-def _beside(claims: dict[str, Claim], loads: np.ndarray, pinv: np.ndarray, nonlinear: np.ndarray) -> dict[str, Claim]:
+def _train_against_test(
+    claims: dict[str, Claim], loads: np.ndarray, pinv: np.ndarray, nonlinear: np.ndarray
+) -> dict[str, Claim]:
     """Train beside test, one measure of separation beside the other; loads are (slope, noise, run, probe, layer)."""
     straight = straightness(loads[0, ..., 0, :])  # (noise, run)
     inside = 1 + int(straight[1:-1].mean(axis=-1).argmax())
-    gain, error = mean_error(straight[inside] - straight[[0, -1]])
+    gain, error = over_trials(straight[inside] - straight[[0, -1]])
     bend = curvature(loads.mean(axis=2))  # (slope, noise, probe)
     alike = float(np.corrcoef(bend[..., 0].ravel(), bend[..., 1].ravel())[0, 1])
     fall, second_fall = (each[-1, 0, :, 0] - each[-1, 0, :, -1] for each in (loads[..., 0, :], pinv))
-    share, share_error = mean_error(second_fall / fall)
+    share, share_error = over_trials(second_fall / fall)
     return {
         "linear": claims["linear"].exceeds(gain, 0.0, three_errors(error), note="R² beyond that at either end"),
         "test": claims["test"].exceeds(alike, 0.9, 0.0, note="correlation of curvatures over cells"),
@@ -179,8 +183,8 @@ def plot(record: xr.Dataset) -> Any:
     figure, axes = new_figure(columns=2, width=7.5, height=5.5)
     plot_network_phases(record, axes[0, 0], noise=settings["noise"], first_layer=settings["first_layer"])
     axes[0, 0].set_title(f"Load curves of networks on {settings['data']} ({settings['figure']})")
-    loads = record["load"].sel(probe="train").transpose("slope", settings["noise"], "seed", "layer").values
-    accuracy = record["accuracy"].sel(probe="test").transpose("slope", settings["noise"], "seed").values.mean(axis=-1)
+    loads = record["load"].sel(probe="train").transpose("slope", settings["noise"], "trial", "layer").values
+    accuracy = record["accuracy"].sel(probe="test").transpose("slope", settings["noise"], "trial").values.mean(axis=-1)
     row, columns = int(accuracy.max(axis=1).argmax()), np.arange(accuracy.shape[1])
     straight = straightness(loads[row, ..., settings["first_layer"] :]).mean(axis=-1)
     axes[0, 1].plot(columns, accuracy[row], "k-o", label="test accuracy")

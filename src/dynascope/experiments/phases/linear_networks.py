@@ -16,10 +16,11 @@ from scipy.stats import ortho_group
 
 from dynascope.experiments.claims import Claim, three_errors
 from dynascope.experiments.phases import curves
-from dynascope.experiments.phases.shapes import curvature, mean_error
 from dynascope.experiments.registry import Experiment
+from dynascope.measure.separation import curvature
 from dynascope.networks import Ensemble
-from dynascope.networks.special import OrthogonalMLP
+from dynascope.networks.mlp_variants import OrthogonalMLP
+from dynascope.statistics.errors import over_trials
 
 # name -> (loss, whether all samples make a step)
 KINDS = {
@@ -59,7 +60,7 @@ def run(config: Config) -> xr.Dataset:
     y = random.integers(2, size=(config.seeds, config.width))
     found = [_trained(config, x, y, *kind) for kind in KINDS.values()]
     load, balanced, loss = (np.stack(each) for each in zip(*found, strict=True))
-    dims = ("kind", "setting", "seed")
+    dims = ("kind", "setting", "trial")
     values = {
         "load": ((*dims, "layer"), load, {"long_name": "load D (natural logarithm)"}),
         "balanced_load": ((*dims, "layer"), balanced, {"long_name": "load that the first layer and balance imply"}),
@@ -79,7 +80,7 @@ def _trained(
     own = np.tile(y, (len(SETTINGS), 1))
     ensemble = Ensemble(
         OrthogonalMLP(config.width, 2, width=config.width, depth=config.depth),
-        copies=list(range(config.seeds)) * len(SETTINGS),
+        trials=list(range(config.seeds)) * len(SETTINGS),
         learning_rate=np.repeat([small, large, small], config.seeds) * summed,
         batch_size=batch,
         vary={"dropout": np.repeat([0.0, 0.0, config.dropout], config.seeds)},
@@ -87,7 +88,7 @@ def _trained(
         sampling="shuffled",
     )
     steps = len(x) // batch * config.epochs
-    path = ensemble.fit(x, own, steps, probe=(x, own), record_every=[steps], measures=("load",), progress=False)
+    path = ensemble.train(x, own, steps, probe=(x, own), record_every=[steps], measures=("load",), progress=False)
     first = ensemble.features(x, at=["act_1"])["act_1"]
     balanced = np.stack([balanced_load(*each, config.depth) for each in zip(first, own, strict=True)])
     last, shape = path.isel(step=-1), (len(SETTINGS), config.seeds)
@@ -134,11 +135,11 @@ CLAIMS = {
 
 def check(record: xr.Dataset) -> tuple[Claim, ...]:
     """Judge curvature in units of the mean work of a layer, run by run."""
-    order = ("kind", "setting", "seed", "layer")
+    order = ("kind", "setting", "trial", "layer")
     load = record["load"].transpose(*order).values
     work = (load[..., 0] - load[..., -1]) / (load.shape[-1] - 1)
     bends = curvature(load) / work
-    bend, error = mean_error(bends)  # (kind, setting)
+    bend, error = over_trials(bends)  # (kind, setting)
     astray = np.abs(load - record["balanced_load"].transpose(*order).values)[..., -1] / work
     small, large, dropout = range(len(SETTINGS))
     small_batches, full = [0, 2], [1, 3]  # squared loss, cross-entropy
@@ -169,7 +170,7 @@ def _against(bend: np.ndarray, kinds: list[int]) -> str:
 def plot(record: xr.Dataset) -> Any:
     """Draw the load curves, and dashed what the first layer implies if neighbouring layers are balanced."""
     figure = curves.plot(record)
-    implied = record["balanced_load"].mean("seed")
+    implied = record["balanced_load"].mean("trial")
     for ax, kind in zip(figure.axes, record["kind"].values, strict=True):
         for setting, line in zip(record["setting"].values, ax.get_lines(), strict=False):
             ax.plot(record["layer"], implied.sel(kind=kind, setting=setting), "--", color=line.get_color(), alpha=0.6)

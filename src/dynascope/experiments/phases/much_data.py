@@ -9,9 +9,10 @@ import xarray as xr
 
 from dynascope.experiments.claims import Claim
 from dynascope.experiments.phases.curves import plot, recorded
-from dynascope.experiments.phases.shapes import best_where_straight, straightness
-from dynascope.experiments.phases.training import run_grid
+from dynascope.experiments.phases.load_curves import run_grid
+from dynascope.experiments.phases.shapes import best_where_straight
 from dynascope.experiments.registry import Experiment
+from dynascope.measure.separation import straightness
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def run(config: Config) -> xr.Dataset:
         ({"slope": list(config.slopes)}, full),
     ]
     trained = [run_grid(grid, seeds=config.seeds, fixed=common | own) for grid, own in grids]
-    dims = ("kind", "setting", "seed")
+    dims = ("kind", "setting", "trial")
     load, score = (np.stack([each[name].sel(probe=probe).values for each in trained])
                    for name, probe in (("load", "train"), ("accuracy", "test")))  # fmt: skip
     values = {
@@ -73,8 +74,8 @@ def run(config: Config) -> xr.Dataset:
 
 def check(record: xr.Dataset) -> tuple[Claim, ...]:
     """The accuracy where the curve is straightest beside the best, and beside the worst as its rival."""
-    loads = record["load"].transpose("kind", "setting", "seed", "layer").values
-    score = record["score"].transpose("kind", "setting", "seed").values.astype(float)
+    loads = record["load"].transpose("kind", "setting", "trial", "layer").values
+    score = record["score"].transpose("kind", "setting", "trial").values.astype(float)
     panels = zip(CLAIMS, score, straightness(loads), strict=True)
     return tuple(best_where_straight(claim, accuracy, straight) for claim, accuracy, straight in panels)
 
