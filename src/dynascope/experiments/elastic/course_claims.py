@@ -18,7 +18,8 @@ from dynascope.statistics.resampling import bootstrap_weights
 
 _SEEN = 0.1  # what the eye sees: less is "similar", or "not perceivable"
 _EXACT, _PRINTED = ["L-model", "I-model"], ["L-model as printed", "I-model as printed"]
-_EQ_11, _FIG_3, _STAGES = elastic("11", figure="3"), elastic(figure="3"), elastic(figure="D.10")
+_EQ_11 = elastic("11", figure="3")
+_FIG_1, _FIG_3, _D10 = (elastic(figure=number) for number in ("1", "3", "D.10"))
 
 
 def _final(values: xr.DataArray) -> Estimate:
@@ -152,12 +153,7 @@ def _window(record: xr.Dataset) -> Judgement:
 
 
 _COURSE = (
-    unsettled(
-        "fig1-separated",
-        "along the difference of some two class means all classes part",
-        _separated,
-        elastic(figure="1"),
-    ),
+    unsettled("fig1-separated", "along the difference of some two class means all classes part", _separated, _FIG_1),
     Claim(
         "fig3-gap",
         "A − B grows, by the I-model and by the L-model",
@@ -181,18 +177,18 @@ _COURSE = (
     unsettled(
         "figd3-rises",
         "α − β rises, then decays, in the mean over networks",
-        lambda record: _hump(record, record["growth_rate"], "of single networks"),
+        lambda r: _hump(r, r["growth_rate"], "of single networks"),
         elastic(section="D.3", place="(ii)"),
     ),
     unsettled(
         "figd6-rises",
         "α − β times the length of the class means rises, then decays",
-        lambda record: _hump(record, record["adjusted_rate"], "of single networks"),
+        lambda r: _hump(r, r["adjusted_rate"], "of single networks"),
         elastic(figure="D.6"),
     ),
-    Claim("figd10-stages", "class means first turn, then only grow", _stages, _STAGES),
-    Claim("figd10-turned", "class means turn more before the loss falls than after", _turned, _STAGES),
-    unsettled("figd10-amplified", "once the loss falls, class means grow at least tenfold", _amplified, _STAGES),
+    Claim("figd10-stages", "class means first turn, then only grow", _stages, _D10),
+    Claim("figd10-turned", "class means turn more before the loss falls than after", _turned, _D10),
+    unsettled("figd10-amplified", "once the loss falls, class means grow at least tenfold", _amplified, _D10),
     unsettled(
         "figd3-sigmoid",
         "the length of class means grows fastest between start and end",
@@ -206,7 +202,7 @@ GEOMNIST = (
     unsettled("sec4-converged", "validation loss goes to zero", _loss_vanishes, _SETUP),
     *_COURSE,
     unsettled("fig3-drawn", "α of the drawn samples' logits rises, then decays", _drawn, elastic(figure="3, D.1")),
-    unsettled("figd10-onset", "validation loss starts to fall at about iteration 1200", _onset_step, _STAGES),
+    unsettled("figd10-onset", "validation loss starts to fall at about iteration 1200", _onset_step, _D10),
     Claim(
         "figd1-window", "a window of 11 hides the trend of the strengths, 301 shows it", _window, elastic(figure="D.1")
     ),

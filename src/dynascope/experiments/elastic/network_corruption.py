@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -27,6 +26,8 @@ from dynascope.models.elastic.tails import tail_index
 from dynascope.statistics.errors import Estimate, over_trials
 
 _RANDOM = 2 / 3  # share of wrong labels at which three classes are labelled at random
+_LESS, _AT_RANDOM, _MORE = slice(_RANDOM - 0.05), slice(_RANDOM - 1e-9, _RANDOM + 1e-9), slice(_RANDOM + 0.05, None)
+_HALF, _FROM_RANDOM = slice(0.5), slice(_RANDOM - 0.05, None)
 _STRENGTHS = ("intra", "inter")
 _LAST = 0.1  # share of the records over which the end of training is averaged
 _I_MODEL, _L_MODEL = "I-model as printed", "L-model as printed"
@@ -65,55 +66,31 @@ def run(config: Config) -> xr.Dataset:
     return record.drop_vars("class_mean")
 
 
-class _Seen(NamedTuple):
-    """The record, and which of its shares lie below random labels, at them, beyond them, and at half or less."""
-
-    record: xr.Dataset
-    less: np.ndarray
-    random: np.ndarray
-    more: np.ndarray
-    half: np.ndarray
-
-
-def _read(record: xr.Dataset) -> _Seen:
-    share = record["share"].values
-    sides = share < _RANDOM - 0.05, np.isclose(share, _RANDOM), share > _RANDOM + 0.05
-    return _Seen(record, *sides, half=share <= 0.5)
-
-
-def _end(record: xr.Dataset, name: str) -> Estimate:
-    """Mean over trials at the end of training, for each share."""
+def _end(record: xr.Dataset, name: str, share: slice = slice(None)) -> Estimate:
+    """Mean over trials at the end of training, for each of the shares."""
     late = record[name].isel(step=slice(-max(1, round(_LAST * record.sizes["step"])), None))
-    return over_trials(late.mean("step"))
+    return over_trials(late.sel(share=share).mean("step"))
 
 
-def _at(estimate: Estimate, chosen: np.ndarray) -> Estimate:
-    return Estimate(estimate.mean[chosen], estimate.error[chosen])
+def _begin(record: xr.Dataset, share: slice) -> np.ndarray:
+    """Validation loss at the start."""
+    return np.asarray(record["loss"].sel(share=share).isel(step=0).mean("trial").values)
 
 
-def _trials(seen: _Seen) -> str:
-    return f"{seen.record.sizes['trial']} networks at each share, {int(seen.record['step'][-1])} steps"
+def _trials(record: xr.Dataset) -> str:
+    return f"{record.sizes['trial']} networks at each share, {int(record['step'][-1])} steps"
 
 
-def _accuracy(seen: _Seen, chosen: np.ndarray) -> Estimate:
-    return _at(_end(seen.record, "accuracy"), chosen)
+def _loss_stays(record: xr.Dataset) -> Judgement:
+    loss = _end(record, "loss", _FROM_RANDOM)
+    return above(loss.mean, _begin(record, _FROM_RANDOM), -three_errors(loss.error), note=_trials(record))
 
 
-def _loss_falls(seen: _Seen) -> Judgement:
-    loss, begin = _end(seen.record, "loss"), seen.record["loss"].isel(step=0).mean("trial").values
-    return below(_at(loss, seen.half), begin[seen.half], note=_trials(seen))
-
-
-def _loss_stays(seen: _Seen) -> Judgement:
-    loss, begin = _at(_end(seen.record, "loss"), ~seen.less), seen.record["loss"].isel(step=0).mean("trial").values
-    return above(loss.mean, begin[~seen.less], -three_errors(loss.error), note=_trials(seen))
-
-
-def _margin(seen: _Seen) -> Judgement:
-    sided = seen.less | seen.more
-    margin, sign = _at(_end(seen.record, "margin"), sided), np.where(seen.less, 1.0, -1.0)[sided]
+def _margin(record: xr.Dataset) -> Judgement:
+    less, more = (_end(record, "margin", side) for side in (_LESS, _MORE))
+    turned = Estimate(np.append(less.mean, -more.mean), np.append(less.error, more.error))
     note = "mean amplitude of class means along their margin directions, times −1 where it should be negative"
-    return above(Estimate(sign * margin.mean, margin.error), 0.0, note=note)
+    return above(turned, 0.0, note=note)
 
 
 def _indices(record: xr.Dataset, reading: str) -> Estimate:
@@ -132,40 +109,40 @@ def _least(record: xr.Dataset) -> Estimate:
     return Estimate(*(np.take_along_axis(each, least, 1)[:, 0] for each in (index, error)))
 
 
-def _crosses(seen: _Seen) -> Judgement:
-    least = _least(seen.record)
-    wanted = Estimate(np.where(seen.half, 1.0, -1.0) * (1 - least.mean), least.error)  # positive on the right side of 1
-    named = zip(seen.record["share"].values, least.mean, strict=True)
+def _crosses(record: xr.Dataset) -> Judgement:
+    half, random = (_least(record.sel(share=side)) for side in (_HALF, _AT_RANDOM))
+    named = zip(record["share"].values, _least(record).mean, strict=True)
     listed = ", ".join(f"{share:.2g}: {value:.2f}" for share, value in named)
-    return above(_at(wanted, seen.half | seen.random), 0.0, note=f"distance from 1; by share: {listed}")
+    beyond = Estimate(np.append(1 - half.mean, random.mean - 1), np.append(half.error, random.error))
+    return above(beyond, 0.0, note=f"distance from 1; by share: {listed}")
 
 
-def _dominates(seen: _Seen) -> Judgement:
-    logits = _indices(seen.record, _L_MODEL)
-    ahead = np.where(seen.less, -1.0, 1.0) * (logits.mean[:, 1] - logits.mean[:, 0])
+def _beyond(record: xr.Dataset) -> Judgement:
+    return above(_least(record.sel(share=_MORE)), 1.0, note="classes part again, with labels swapped")
+
+
+def _dominates(record: xr.Dataset) -> Judgement:
+    index, error = _indices(record, _L_MODEL)
+    ahead = np.where(record["share"] < _RANDOM - 0.05, -1.0, 1.0) * (index[:, 1] - index[:, 0])
     note = "r_β − r_α, times −1 below 2/3; as printed, where a factor changes sign"
-    return above(Estimate(ahead, np.linalg.norm(logits.error, axis=1)), 0.0, note=note)
+    return above(Estimate(ahead, np.linalg.norm(error, axis=1)), 0.0, note=note)
 
 
-def _mixed(seen: _Seen) -> Judgement:
-    end = np.abs(_gap(seen, "integrated_gap")[:, -1])
-    return _shrinks(seen, end, "A − B at the end, I-model as printed, in units of that with true labels")
+def _mixed(record: xr.Dataset) -> Judgement:
+    end = record["integrated_gap"].isel(step=-1)
+    return _shrinks(record, end, "A − B at the end, I-model as printed, in units of that with true labels")
 
 
-def _adjusted(seen: _Seen) -> Judgement:
-    curve = _gap(seen, "adjusted_gap")
-    late = np.abs(curve[:, curve.shape[1] // 2 :].mean(axis=1))
-    return _shrinks(seen, late, "its mean over the second half of the records, in such units")
+def _adjusted(record: xr.Dataset) -> Judgement:
+    late = record["adjusted_gap"].isel(step=slice(record.sizes["step"] // 2, None)).mean("step", skipna=False)
+    return _shrinks(record, late, "its mean over the second half of the records, in such units")
 
 
-def _gap(seen: _Seen, name: str) -> np.ndarray:
-    return np.asarray(seen.record[name].sel(reading=_I_MODEL).transpose("share", "step").values)
-
-
-def _shrinks(seen: _Seen, size: np.ndarray, note: str) -> Judgement:
+def _shrinks(record: xr.Dataset, strength: xr.DataArray, note: str) -> Judgement:
     """Below 2/3 wrong labels each share has less than the one before; from there on nothing (a tenth) is left."""
+    size = np.abs(strength.sel(reading=_I_MODEL).values)
     size = size / size[0]
-    return below(size[1:], np.where(seen.less[1:], size[:-1], 0.1), note=note)
+    return below(size[1:], np.where(record["share"][1:] < _RANDOM - 0.05, size[:-1], 0.1), note=note)
 
 
 def _draw_loss(record: xr.Dataset, ax: Axes) -> None:
@@ -204,27 +181,31 @@ EXPERIMENT = Experiment(
     elastic(figure="4, D.2, D.5, D.6"),
     Config(),
     run,
-    read=_read,
     claims=(
         Claim(
             "elastic-fig4b-learnt",
             "validation accuracy is above chance below 2/3 wrong labels",
-            lambda seen: above(_accuracy(seen, seen.less), 1 / 3, note=_trials(seen)),
+            lambda r: above(_end(r, "accuracy", _LESS), 1 / 3, note=_trials(r)),
             _ACCURACY,
         ),
         Claim(
             "elastic-fig4b-chance",
             "validation accuracy is 1/3 at 2/3 wrong labels",
-            lambda seen: equal(_accuracy(seen, seen.random), 1 / 3, note=_trials(seen)),
+            lambda r: equal(_end(r, "accuracy", _AT_RANDOM), 1 / 3, note=_trials(r)),
             _ACCURACY,
         ),
         Claim(
             "elastic-fig4b-below",
             "validation accuracy is below chance beyond 2/3 wrong labels",
-            lambda seen: below(_accuracy(seen, seen.more), 1 / 3, note=_trials(seen)),
+            lambda r: below(_end(r, "accuracy", _MORE), 1 / 3, note=_trials(r)),
             _ACCURACY,
         ),
-        Claim("elastic-fig4a-falls", "validation loss falls with up to half of the labels wrong", _loss_falls, _LOSS),
+        Claim(
+            "elastic-fig4a-falls",
+            "validation loss falls with up to half of the labels wrong",
+            lambda r: below(_end(r, "loss", _HALF), _begin(r, _HALF), note=_trials(r)),
+            _LOSS,
+        ),
         Claim("elastic-fig4a-stays", "validation loss does not fall from 2/3 wrong labels on", _loss_stays, _LOSS),
         Claim(
             "elastic-fig4-margin",
@@ -234,12 +215,7 @@ EXPERIMENT = Experiment(
         ),
         unsettled("elastic-fig4c-crosses", "min(r_α, r_β), I-model, crosses 1 between 1/2 and 2/3", _crosses, _TAILS),
         unsettled(
-            "elastic-fig4c-beyond",
-            "min(r_α, r_β), I-model, stays above 1 beyond 2/3 wrong labels",
-            lambda seen: above(
-                _at(_least(seen.record), seen.more), 1.0, note="classes part again, with labels swapped"
-            ),
-            _TAILS,
+            "elastic-fig4c-beyond", "min(r_α, r_β), I-model, stays above 1 beyond 2/3 wrong labels", _beyond, _TAILS
         ),
         unsettled(
             "elastic-figd2-dominates",

@@ -21,6 +21,7 @@ _SHARED = ("noise_floor", "baseline_difference", "forecast_baseline_difference",
 _TERMINAL = 4  # the last quarter of the records is the terminal stage
 _SMALL = 0.1  # upper end of "of the order 1e-2 to 1e-1"
 _STARTS = 500
+_D9, _D2 = elastic(figure="D.9"), elastic(section="D.2")
 _ALIGNED = "share of classes; each is scaled by hand so that its own logit ends right, sign included"
 
 
@@ -157,20 +158,18 @@ def draw_differences(record: xr.Dataset, ax: Axes) -> None:
 
 
 IMITATION = (
-    unsettled(
-        "figd9-terminal", "in the terminal stage RD of the L-model, H-norm, is below 0.1", _late, elastic(figure="D.9")
-    ),
+    unsettled("figd9-terminal", "in the terminal stage RD of the L-model, H-norm, is below 0.1", _late, _D9),
     unsettled(
         "figd9-better",
         "the L-model has the smaller RD throughout, each model in its own norm",
         partial(_better, norm="plain", note="; the I-model's norm counts more"),
-        elastic(figure="D.9"),
+        _D9,
     ),
     unsettled(
         "figd9-fair",
         "the L-model has the smaller RD throughout, both models in the H-norm",
         partial(_better, norm="H", note=""),
-        elastic(figure="D.9"),
+        _D9,
         kind="derived",
     ),
     unsettled(
@@ -180,7 +179,7 @@ IMITATION = (
         elastic(figure="5"),
         kind="derived",
     ),
-    Claim("figd9-improves", "RD of the L-model, H-norm, falls as training goes on", _improves, elastic(figure="D.9")),
+    Claim("figd9-improves", "RD of the L-model, H-norm, falls as training goes on", _improves, _D9),
     unsettled(
         "figd8-wrong",
         "the L-model misses wrong classes: RD over all logits exceeds noise",
@@ -199,16 +198,6 @@ IMITATION = (
         lambda record: below(_share_found(record, "isotropic"), 1.0, note=_ALIGNED),
         elastic(figure="5, D.7"),
     ),
-    unsettled(
-        "figd8-ratios",
-        "both, simulated as in the source, keep the ratios of the logits",
-        _keeps_ratios,
-        elastic(section="D.2"),
-    ),
-    unsettled(
-        "figd8-start",
-        "from random starts as printed the L-model finds the right classes",
-        _from_random,
-        elastic(section="D.2"),
-    ),
+    unsettled("figd8-ratios", "both, simulated as in the source, keep the ratios of the logits", _keeps_ratios, _D2),
+    unsettled("figd8-start", "from random starts as printed the L-model finds the right classes", _from_random, _D2),
 )
