@@ -155,7 +155,7 @@ EXPERIMENT = Experiment(
         Claim(
             "b5-direction",
             "e_k − softmax X̄_k turns into the direction d_k",
-            lambda record: above(record["cosine"].values[-1], 0.999, note="cosine of the angle at the last time"),
+            lambda r: above(r["cosine"].values[-1], 0.999, note="cosine of the angle at the last time"),
             elastic("B.5"),
         ),
         Claim("b5-constant", "e_k − softmax X̄_k = C H X̄_k with a constant C", _constant, elastic("B.5")),

@@ -25,12 +25,12 @@ EXPERIMENT = Experiment(
         Claim(
             "elastic-figd4-intra",
             "A grows for any number of classes, I-model",
-            lambda record: above(at_end(record, "integrated_intra"), 0.0),
+            lambda r: above(at_end(r, "integrated_intra"), 0.0),
         ),
         Claim(
             "elastic-figd4-inter",
             "B falls for any number of classes, I-model",
-            lambda record: below(at_end(record, "integrated_inter"), 0.0),
+            lambda r: below(at_end(r, "integrated_inter"), 0.0),
             settles_at="paper",
         ),
         Claim("elastic-figd4-scale", "the number of classes changes the scale of A − B", _scaled),

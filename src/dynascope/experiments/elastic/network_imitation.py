@@ -189,13 +189,13 @@ IMITATION = (
     unsettled(
         "fig5-class",
         "the L-model, simulated as in the source, finds every class",
-        lambda record: equal(_share_found(record, "logits"), 1.0, note=_ALIGNED),
+        lambda r: equal(_share_found(r, "logits"), 1.0, note=_ALIGNED),
         elastic(figure="5, D.8"),
     ),
     unsettled(
         "figd7-class",
         "the I-model, simulated as in the source, misses classes",
-        lambda record: below(_share_found(record, "isotropic"), 1.0, note=_ALIGNED),
+        lambda r: below(_share_found(r, "isotropic"), 1.0, note=_ALIGNED),
         elastic(figure="5, D.7"),
     ),
     unsettled("figd8-ratios", "both, simulated as in the source, keep the ratios of the logits", _keeps_ratios, _D2),

@@ -182,13 +182,13 @@ EXPERIMENT = Experiment(
         Claim(
             "thm-3-1-slow-tail",
             "γ(t) ≫ 1/t: classes separate with probability one",
-            lambda record: _last(record, record["index"] < 1, 1.0, rare(record), " at t = 1e10"),
+            lambda r: _last(r, r["index"] < 1, 1.0, rare(r), " at t = 1e10"),
             elastic(theorem="Theorem 3.1", place="part (1)"),
         ),
         Claim(
             "thm-3-1-fast-tail",
             "γ(t) ≪ 1/t: classes do not separate",
-            lambda record: _last(record, record["index"] > 1, 0.0, chance(record) + rare(record)),
+            lambda r: _last(r, r["index"] > 1, 0.0, chance(r) + rare(r)),
             _PART_2,
         ),
         Claim(
@@ -221,14 +221,14 @@ EXPERIMENT = Experiment(
         Claim(
             "gamma-min",
             "γ = min(α − β, α + (K−1) β) ≤ 0: classes cannot be separated, even pairwise",
-            lambda record: _part(record, "negative_gamma", _REPELLED),
+            lambda r: _part(r, "negative_gamma", _REPELLED),
             elastic(section="3.1"),
         ),
         Claim("thm-3-1-logits", "the H of the L-model is symmetric and positive semi-definite", _asymmetric),
         Claim(
             "thm-3-1-logits-part-2",
             "γ(t) ≪ 1/t: classes of the L-model do not separate",
-            lambda record: _part(record, "logits", _TIED),
+            lambda r: _part(r, "logits", _TIED),
             _PART_2,
         ),
     ),
