@@ -7,6 +7,7 @@ import pytest
 import xarray as xr
 
 from dynascope.experiments.elastic import network_cases, network_corruption, network_courses
+from dynascope.experiments.elastic.network_imitation import IMITATION
 from dynascope.experiments.elastic.network_training import Training, clear_from, record_steps
 from dynascope.experiments.registry import find
 from dynascope.models.elastic.mean_path import logit_path
@@ -41,19 +42,24 @@ def planted(given, amplitude, *, growth=0.25, chance=0.02):
 
 
 @pytest.fixture
-def course(monkeypatch, verdicts):
-    """A function that gives verdicts on planted networks that learn shapes."""
+def course(monkeypatch):
+    """A function that gives verdicts on planted networks that learn shapes; imitations, which take long, if asked."""
 
-    def run(**options):
+    def run(*, imitated=False, **options):
         monkeypatch.setattr(network_courses, "train", lambda given, *a, **k: planted(given, np.ones(8), **options))
-        found = verdicts("network_course", **TINY)
-        return {name.removeprefix("elastic-").removesuffix("-geomnist"): verdict for name, verdict in found.items()}
+        experiment = find("elastic/network_course")
+        if not imitated:
+            monkeypatch.setattr(network_courses, "imitations", lambda *a: xr.Dataset())
+            left = {f"elastic-{claim.id}-geomnist" for claim in IMITATION}
+            experiment = replace(experiment, claims=tuple(each for each in experiment.claims if each.id not in left))
+        found = experiment.judge(experiment.record(network_courses.Config(**TINY)))
+        return {each.id.removeprefix("elastic-").removesuffix("-geomnist"): each.verdict for each in found}
 
     return run
 
 
 def test_planted_margins_are_seen_in_training_strengths_stages_and_imitation(course):
-    found = course()
+    found = course(imitated=True)
     seen = ("sec4-converged", "fig1-separated", "fig3-gap", "fig3-similar", "figd10-stages", "figd10-turned")
     seen += ("figd10-amplified", "figd9-terminal", "figd9-fair", "figd1-window")
     assert {name: found[name] for name in seen} == dict.fromkeys(seen, "reproduced")

@@ -101,8 +101,9 @@ def _solve(times: np.ndarray, starts: np.ndarray, inter: float, intra_index: flo
 
 
 def _exact(times: np.ndarray, starts: np.ndarray, inter: float, intra_index: float, inter_index: float) -> np.ndarray:
-    laws = PowerLaw(1.0, intra_index), PowerLaw(inter, inter_index)
-    return LocallyElastic(*starts.shape[-2:], *laws, "logits").mean_path(times, starts)
+    classes = starts.shape[-1]
+    model = LocallyElastic(classes, classes, PowerLaw(1.0, intra_index), PowerLaw(inter, inter_index), "logits")
+    return model.mean_path(times, starts)
 
 
 def _fate(starts: np.ndarray, inter: float, end: float) -> dict[str, np.ndarray]:

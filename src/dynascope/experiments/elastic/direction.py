@@ -187,7 +187,7 @@ def _draw_objective(record: xr.Dataset, ax: Axes) -> None:
 
 def _draw_ratios(record: xr.Dataset, ax: Axes) -> None:
     """Histograms of (C.24)/(C.23)."""
-    edges = np.linspace(0.0, 1.0, 21)
+    edges = np.linspace(0.0, 1.0, 21).tolist()
     for colour, classes in zip(plots.PALETTE, record["classes"].values, strict=False):
         ratio = record["ratio"].sel(classes=classes).values
         label = f"K = {classes}, mean {ratio.mean():.2f}"

@@ -4,6 +4,7 @@ It draws one sample at a time; (2) and (5) are what is left as h → 0.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -48,7 +49,7 @@ def run(config: Config) -> xr.Dataset:
 
 def _last(model: LocallyElastic, size: float, config: Config) -> xr.DataArray:
     """Class means at the end, (trial, class, feature)."""
-    options = {"seed": config.seed, "save_points": 2, "start": _START, "discrete": True}
+    options: dict[str, Any] = {"seed": config.seed, "save_points": 2, "start": _START, "discrete": True}
     return model.simulate(_END, size, config.samples, config.trials, **options)["class_mean"].isel(time=-1, drop=True)
 
 
@@ -73,7 +74,7 @@ def _slope(record: xr.Dataset) -> np.ndarray:
 
 def _spreads(record: xr.Dataset) -> Judgement:
     fit, quiet = _slope(record), over_trials(record["quiet"])
-    slope = Estimate(fit @ np.log(quiet.mean), np.linalg.norm(fit * quiet.error / quiet.mean))
+    slope = Estimate(fit @ np.log(quiet.mean), np.asarray(np.linalg.norm(fit * quiet.error / quiet.mean)))
     variances = f"variances {quiet.mean.round(4)}"
     note = f"slope of log variance on log h without noise; bound 0.05: curvature; {variances}"
     return equal(slope, 1.0, 0.05, rival=0.0, note=note)
@@ -81,7 +82,7 @@ def _spreads(record: xr.Dataset) -> Judgement:
 
 def _limit(record: xr.Dataset) -> Judgement:
     line, noisy = np.linalg.pinv(np.vander(record["step_size"].values, 3))[2], over_trials(record["noisy"])
-    limit = Estimate(line @ noisy.mean, np.linalg.norm(line * noisy.error))
+    limit = Estimate(line @ noisy.mean, np.asarray(np.linalg.norm(line * noisy.error)))
     note = f"parabola through the summed variances {noisy.mean.round(4)}"
     return equal(limit, float(record["exact_variance"]), note=note)
 

@@ -4,6 +4,7 @@ What the source says about the drift M: its spectrum, eigenvectors and Kronecker
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -113,7 +114,7 @@ def _one_step(random: np.random.Generator, config: Config) -> xr.Dataset:
     rows = []
     for sampling, mask in ((None, np.eye(3)), (_PROBABILITIES, np.tile(_PROBABILITIES, (3, 1)))):
         model = LocallyElastic(3, 3, 1.0, 0.4, "logits", sampling, noise=0.0)
-        options = {"seed": config.seed, "save_points": 2, "start": start, "discrete": True}
+        options: dict[str, Any] = {"seed": config.seed, "save_points": 2, "start": start, "discrete": True}
         last = model.simulate(1.0, 1.0, 1, config.step_trials, **options)["class_mean"].isel(time=-1)
         expected = model.drift(0.0) @ start.ravel()
         printed = (np.kron(elasticity, mask) * whole / 3) @ start.ravel()
@@ -128,7 +129,7 @@ def _many_steps(random: np.random.Generator, config: Config) -> xr.Dataset:
     """Mean of one sample of each class over trials of the discrete process, at the end; (class, feature) each."""
     model = LocallyElastic(3, 3, 1.0, 0.4, "logits", noise=config.noise)
     start = random.standard_normal((3, config.samples, 3))
-    options = {"seed": config.seed, "save_points": 2, "start": start, "discrete": True}
+    options: dict[str, Any] = {"seed": config.seed, "save_points": 2, "start": start, "discrete": True}
     run = model.simulate(config.duration, config.dt, config.samples, config.path_trials, **options)
     last = over_trials(run["point"].isel(time=-1, sample=0).values, axis=0)
     centre = start.mean(axis=1)

@@ -52,10 +52,10 @@ def run(config: Config) -> xr.Dataset:
 
 def _random_error(random: np.random.Generator, times: np.ndarray, geometry: str, classes: int, features: int) -> float:
     """Largest distance between closed form and solver, in units of the path's largest entry."""
-    given, plain = zip(_random_strength(random), _random_strength(random), strict=True)
+    (intra, plain_intra), (inter, plain_inter) = _random_strength(random), _random_strength(random)
     start = random.standard_normal((classes, features))
-    path = LocallyElastic(classes, features, *given, geometry).mean_path(times, start)
-    solved = solve_means(times, start, *plain, geometry)
+    path = LocallyElastic(classes, features, intra, inter, geometry).mean_path(times, start)
+    solved = solve_means(times, start, plain_intra, plain_inter, geometry)
     return float(np.abs(path - solved).max() / np.abs(solved).max())
 
 
@@ -99,7 +99,7 @@ def _examine_printed(random: np.random.Generator, times: np.ndarray, config: Con
 def _growths(classes: int, within: np.ndarray, between: np.ndarray) -> np.ndarray:
     """The three functions of time in (9): 1, exp((A − B)/K) and exp((A + B/(K−1))/K), (time, 3)."""
     exponents = [0 * within, (within - between) / classes, (within + between / (classes - 1)) / classes]
-    return np.exp(np.stack(exponents, axis=1))
+    return np.asarray(np.exp(np.stack(exponents, axis=1)))
 
 
 def _printed_path(growths: np.ndarray, start: np.ndarray, drift: np.ndarray, eigenvalues: list[float]) -> np.ndarray:

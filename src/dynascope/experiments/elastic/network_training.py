@@ -128,8 +128,7 @@ def read_strengths(steps: np.ndarray, means: np.ndarray, readings: Iterable[str]
     for name in readings:
         geometry, method = READINGS[name]
         reference = begin if method == "exact" else None
-        options = {"method": method, "reference_time": reference, "tail": _TAILS[method]}
-        each = estimate_strengths(steps, means, geometry, **options)
+        each = estimate_strengths(steps, means, geometry, method=method, reference_time=reference, tail=_TAILS[method])
         found.append(each.assign(reason=each.attrs["reason"]).drop_attrs().rename(time="step"))
     return xr.concat(found, xr.Variable("reading", list(readings)))
 

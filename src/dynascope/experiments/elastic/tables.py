@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import xarray as xr
+from numpy.typing import ArrayLike
 
 
-def by_row(dim: str, rows: Sequence[Mapping[str, float]]) -> xr.Dataset:
+def by_row(dim: str, rows: Sequence[Mapping[str, ArrayLike]]) -> xr.Dataset:
     """Each quantity over the rows.
 
     >>> by_row("case", [{"error": 0.5}, {"error": 0.25}])["error"].values.tolist()
