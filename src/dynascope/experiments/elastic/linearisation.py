@@ -74,7 +74,7 @@ def _derivatives(model: LocallyElastic, states: np.ndarray) -> tuple[np.ndarray,
     """Regress the automatic derivative of the drift on Θ J: slope −1 or +1? And the error of the linear drift at 0."""
     kernel = model.drift(0.0)
 
-    def drift(state: jax.Array) -> jax.Array:
+    def drift(state: jax.Array | np.ndarray) -> jax.Array:
         felt = jnp.eye(3) - jax.nn.softmax(state.reshape(3, 3), axis=-1)
         return jnp.asarray(kernel) @ felt.ravel()
 
