@@ -9,8 +9,8 @@ import xarray as xr
 
 from dynascope.experiments import registry
 from dynascope.experiments.phases import chain, curves, diagrams, load_curves, much_data
-from dynascope.experiments.phases.shapes import curvature, straightness
 from dynascope.measure import data_separation
+from dynascope.measure.separation import curvature, straightness
 from dynascope.sweep import sweep
 
 TINY = {"data": "digits", "size": 0, "samples": 12, "tested": 6, "epochs": 2, "depth": 3, "width": 8, "batch_size": 16}
@@ -34,7 +34,9 @@ def test_a_sweep_is_what_the_experiment_runs(tmp_path):
     swept = sweep(load_curves.phase_training, grid, tmp_path, seeds=2, fixed=TINY, scheduler="here", progress=False)
     here = load_curves.run_grid(grid, seeds=2, fixed=TINY)
     assert here["load"].dims == ("slope", "dropout", "trial", "probe", "layer")
-    np.testing.assert_allclose(swept["load"].transpose(*here["load"].dims), here["load"], rtol=1e-4)
+    np.testing.assert_allclose(
+        swept["load"].rename(seed="trial").transpose(*here["load"].dims), here["load"], rtol=1e-4
+    )
 
 
 def test_load_of_the_inputs_is_their_separation():
