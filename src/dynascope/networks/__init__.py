@@ -3,6 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from dynascope.networks import special as special
 from dynascope.networks.arguments import device as device
 from dynascope.networks.arguments import device_name as device_name
 from dynascope.networks.cnn import CNN as CNN

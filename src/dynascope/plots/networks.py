@@ -11,19 +11,19 @@ from dynascope.plots.spring_block import cividis, label_cells
 def plot_network_phases(record: xr.Dataset, axes: Axes, *, noise: str, y: str = "slope", first_layer: int = 0) -> Axes:
     """Draw the load curves of trained networks in each cell of a grid, over a shade of their test accuracy.
 
-    Solid: training data, dashed: test data, means over seeds. The strongest noise is on the left and the strongest
+    Solid: training data, dashed: test data, means over trials. The strongest noise is on the left and the strongest
     nonlinearity on top, as in FIG. 1 of the source; `noise` lists the weakest first. Each cell has its own height.
 
     >>> from dynascope.plots import new_figure
-    >>> dims = ("slope", "dropout", "seed", "probe", "layer")
+    >>> dims = ("slope", "dropout", "trial", "probe", "layer")
     >>> load = np.random.default_rng(0).random((2, 2, 1, 2, 4))
     >>> coords = {"slope": [0.0, 1.0], "dropout": [0.0, 0.1], "probe": ["train", "test"]}
     >>> record = xr.Dataset({"load": (dims, load), "accuracy": (dims[:-1], load[..., 0])}, coords=coords)
     >>> plot_network_phases(record, new_figure()[1][0, 0], noise="dropout").get_xlabel()
     'dropout'
     """
-    require_variable(record, "load", ("seed", "probe", "layer", noise, y), at_most=2)
-    mean = record[["load", "accuracy"]].mean("seed").isel({noise: slice(None, None, -1), y: slice(None, None, -1)})
+    require_variable(record, "load", ("trial", "probe", "layer", noise, y), at_most=2)
+    mean = record[["load", "accuracy"]].mean("trial").isel({noise: slice(None, None, -1), y: slice(None, None, -1)})
     mean = mean.transpose(y, noise, ...)
     shade = mean["accuracy"].sel(probe="test")
     picture = axes.imshow(shade.values, origin="lower", cmap="cividis", aspect="auto", alpha=0.85)
