@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, below
 from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
-from dynascope.experiments.phases.shapes import best_where_straight, curvature, straightness
+from dynascope.experiments.phases.shapes import bend, best_where_straight, straight
 from dynascope.experiments.phases.training import phase_training, run_grid
 from dynascope.experiments.sources import Source
 from dynascope.statistics.errors import over_trials
@@ -59,63 +58,61 @@ def run(config: Config) -> xr.Dataset:
     return record
 
 
-class Diagram:
-    """What claims look at; run i starts alike in every cell, so cells are compared run by run.
+def _read(record: xr.Dataset) -> xr.Dataset:
+    """What claims look at, over (slope, noise, trial); trial i starts alike in every cell, so cells are compared by it.
 
-    loads, pinv: by (3) and by (S1), over (slope, noise, run, probe, layer)
-    accuracy: on test data, (slope, noise, run)
-    nonlinear: which slopes are, (slope,)
+    Adds bend and straight of training curves, and reached: the test accuracy.
     """
-
-    def __init__(self, record: xr.Dataset):
-        config = settings(record)
-        ordered = record.transpose("slope", config.noise, "trial", "probe", "layer")
-        self.loads, self.pinv = (ordered[name].values[..., config.first_layer :] for name in ("load", "load_pinv"))
-        self.accuracy = ordered["accuracy"].values[..., 1].astype(float)
-        self.nonlinear = record["slope"].values < 1
-
-    @cached_property
-    def bend(self) -> np.ndarray:
-        """Curvature on training data, (slope, noise, run)."""
-        return curvature(self.loads[..., 0, :])
-
-    @property
-    def best_row(self) -> int:
-        """The slope with the best test accuracy."""
-        return int(self.accuracy.mean(axis=-1).max(axis=-1).argmax())
-
-    @property
-    def straight(self) -> np.ndarray:
-        """R² on training data, (slope, noise, run)."""
-        return straightness(self.loads[..., 0, :])
+    config = settings(record)
+    cells = record.isel(layer=slice(config.first_layer, None)).transpose("slope", config.noise, "trial", ...)
+    train, reached = cells["load"].sel(probe="train", drop=True), cells["accuracy"].sel(probe="test", drop=True)
+    return cells.assign(bend=bend(train), straight=straight(train), reached=reached.astype(float))
 
 
-def _falls(bend: np.ndarray) -> Judgement:
-    """Curvature at the strongest noise less that at the weakest, one case for each slope."""
+def _best_row(seen: xr.Dataset) -> int:
+    """The slope with the best test accuracy."""
+    return int(seen["reached"].values.mean(axis=-1).max(axis=-1).argmax())
+
+
+def _nonlinear(values: xr.DataArray) -> xr.DataArray:
+    return values[values["slope"].values < 1]
+
+
+def _falls(bends: xr.DataArray) -> Judgement:
+    """Curvature at the strongest noise less that at the weakest."""
+    bends = _nonlinear(bends)
     note = "difference of curvatures, one case for each slope"
-    return below(over_trials(bend[:, -1] - bend[:, 0]), 0.0, note=note)
+    return below(over_trials(bends[:, -1] - bends[:, 0]), 0.0, note=note)
 
 
-def _best_concave(seen: Diagram) -> Judgement:
+def _best_straight(seen: xr.Dataset) -> Judgement:
+    row = seen.isel(slope=_best_row(seen))
+    return best_where_straight(row["reached"], row["load"].sel(probe="train"))
+
+
+def _best_concave(seen: xr.Dataset) -> Judgement:
     """Curvature in the cell with the best mean accuracy."""
-    row, column = np.unravel_index(seen.accuracy.mean(axis=-1).argmax(), seen.accuracy.shape[:-1])
-    return above(over_trials(seen.bend[row, column]), 0.0, note=f"curvature in row {row + 1}, column {column + 1}")
+    cells = seen["reached"].values.mean(axis=-1)
+    row, column = np.unravel_index(cells.argmax(), cells.shape)
+    note = f"curvature in row {row + 1}, column {column + 1}"
+    return above(over_trials(seen["bend"][row, column]), 0.0, note=note)
 
 
-def _straightest_inside(seen: Diagram) -> Judgement:
-    straight = seen.straight[0]  # (noise, run)
-    inside = 1 + int(straight[1:-1].mean(axis=-1).argmax())
-    return above(over_trials(straight[inside] - straight[[0, -1]]), 0.0, note="R² beyond that at either end")
+def _straightest_inside(seen: xr.Dataset) -> Judgement:
+    curves = seen["straight"][0].values  # (noise, trial)
+    inside = 1 + int(curves[1:-1].mean(axis=-1).argmax())
+    return above(over_trials(curves[inside] - curves[[0, -1]]), 0.0, note="R² beyond that at either end")
 
 
-def _test_alike(seen: Diagram) -> Judgement:
-    train, test = np.moveaxis(curvature(seen.loads.mean(axis=2)), -1, 0)  # each (slope, noise)
-    alike = float(np.corrcoef(train.ravel(), test.ravel())[0, 1])
+def _test_alike(seen: xr.Dataset) -> Judgement:
+    bends = bend(seen["load"].mean("trial"))  # (slope, noise, probe)
+    alike = float(np.corrcoef(*(bends.sel(probe=each).values.ravel() for each in ("train", "test")))[0, 1])
     return above(alike, 0.9, note="correlation of curvatures over cells")
 
 
-def _falls_less(seen: Diagram) -> Judgement:
-    fall, other = (each[-1, 0, :, 0, 0] - each[-1, 0, :, 0, -1] for each in (seen.loads, seen.pinv))
+def _falls_less(seen: xr.Dataset) -> Judgement:
+    corner = seen.isel({settings(seen).noise: 0, "slope": -1}).sel(probe="train")
+    fall, other = (corner[name][:, 0] - corner[name][:, -1] for name in ("load", "load_pinv"))
     return below(over_trials(other / fall), 0.5)
 
 
@@ -129,29 +126,29 @@ def _claims(figure: str, config: Config) -> tuple[Claim, ...]:
         best = Claim(
             f"{prefix}-accuracy",
             "in the row with the best test accuracy, it is reached where the load curve is straightest",
-            lambda seen: best_where_straight(seen.accuracy[seen.best_row], seen.straight[seen.best_row]),
+            _best_straight,
             Source("spring-block", figure=f"{figure}, S5"),
         )
     claims = (
         Claim(
             f"{prefix}-concave",
             "most nonlinear network, least noise: the load curve is concave",
-            lambda seen: above(over_trials(seen.bend[0, 0]), 0.0, note="curvature of the load curve"),
+            lambda seen: above(over_trials(seen["bend"][0, 0]), 0.0, note="curvature of the load curve"),
         ),
         Claim(
             f"{prefix}-convex",
             "least nonlinear network, most noise: the load curve is convex",
-            lambda seen: below(over_trials(seen.bend[-1, -1]), 0.0),
+            lambda seen: below(over_trials(seen["bend"][-1, -1]), 0.0),
         ),
         Claim(
             f"{prefix}-noise",
             "for every slope, the strongest noise leaves a more convex curve than the weakest",
-            lambda seen: _falls(seen.bend[seen.nonlinear]),
+            lambda seen: _falls(seen["bend"]),
         ),
         Claim(
             f"{prefix}-nonlinearity",
             "at the weakest noise, the most nonlinear network has a more concave curve than the linear one",
-            lambda seen: above(over_trials(seen.bend[0, 0] - seen.bend[-1, 0]), 0.0),
+            lambda seen: above(over_trials(seen["bend"][0, 0] - seen["bend"][-1, 0]), 0.0),
         ),
         best,
     )
@@ -174,7 +171,7 @@ def _thorough(prefix: str, figure: str) -> tuple[Claim, ...]:
         Claim(
             f"{prefix}-pinv",
             "both definitions of separation rank the cells of nonlinear networks alike (above 0.8)",
-            lambda seen: _falls(curvature(seen.pinv[seen.nonlinear][..., 0, :])),
+            lambda seen: _falls(bend(seen["load_pinv"].sel(probe="train"))),
             Source("spring-block", figure=f"{figure}, S13"),
         ),
         Claim(
@@ -195,11 +192,11 @@ def _draw_cells(record: xr.Dataset, ax: Axes) -> None:
 
 def _draw_best_row(record: xr.Dataset, ax: Axes) -> None:
     """R² and accuracy along the row with the best accuracy."""
-    seen, noise = Diagram(record), record[settings(record).noise]
-    row, columns = seen.best_row, np.arange(noise.size)
-    ax.plot(columns, seen.accuracy[row].mean(axis=-1), "k-o")
+    seen, noise = _read(record), record[settings(record).noise]
+    row, columns = _best_row(seen), np.arange(noise.size)
+    ax.plot(columns, seen["reached"][row].mean("trial"), "k-o")
     other = ax.twinx()
-    other.plot(columns, seen.straight[row].mean(axis=-1), "-s", color="#C1272D")
+    other.plot(columns, seen["straight"][row].mean("trial"), "-s", color="#C1272D")
     other.set_ylabel("R² of the load curve", color="#C1272D")
     ax.set_xticks(columns, [f"{value:g}" for value in noise.values])
     title = f"slope {float(record['slope'][row]):g}, the row with the best accuracy (S5)"
@@ -252,7 +249,7 @@ def phase_diagram(
         run,
         claims=_claims(figure, config),
         picture=Panels(_draw_cells, _draw_best_row, width=7.5, height=5.5),
-        read=Diagram,
+        read=_read,
         smoke={**_SMOKE, **_NOISES[config.noise], **(smoke or {})},
         laptop=laptop,
         model="PhaseDiagram",

@@ -66,7 +66,9 @@ def train(pack: Sequence[Mapping[str, Any]]) -> list[xr.Dataset]:
         vary={"slope": column["slope"], "dropout": column["dropout"]},
         sampling="shuffled",
     )
-    run = follow(ensemble, data, steps, measures=("load", "load_pinv"))
+    x, y, xt, yt = data
+    probe = {"train": (x, y), "test": (xt, yt)}
+    run = ensemble.fit(x, y, steps, probe=probe, record_every=[steps], measures=("load", "load_pinv"), progress=False)
     last = run[["load", "load_pinv", "accuracy", "loss"]].isel(step=-1, drop=True)
     last = last.drop_vars(["copy", *column], errors="ignore").assign_coords(layer=np.arange(run.sizes["layer"]))
     return [last.isel(copy=index).assign_attrs({}) for index in range(len(pack))]
@@ -100,35 +102,18 @@ def batches(samples: int, batch_size: int, epochs: int) -> tuple[int, int]:
     return batch, samples // batch * epochs
 
 
-def follow(
-    ensemble: "networks.Ensemble",
-    data: Images,
-    steps: int,
-    *,
-    at: Sequence[int] | None = None,
-    measures: tuple[str, ...] = ("load",),
-    later: Mapping[int, Mapping[str, Any]] | None = None,
-) -> xr.Dataset:
-    """Train, and measure on training and test data at the given steps, by default at the end.
+def follow(ensemble: "networks.Ensemble", data: Images, at: list[int], later: Any = None) -> xr.Dataset:
+    """Train up to the last of the given steps, and measure on training and test data at each of them.
 
-    later: settings that change, by the step at which they do
+    later: settings that change on the way, as `Ensemble.fit` takes them
 
     >>> data = data_set("digits", 0, 8)
-    >>> network = networks.MLP(*shape_of(data), width=8, depth=2)
-    >>> dict(follow(networks.Ensemble(network, copies=2, batch_size=8), data, 2)["load"].sizes)["probe"]
-    2
+    >>> follow(networks.Ensemble(networks.MLP(*shape_of(data), width=8, depth=2), copies=2), data, [2])["load"].dims
+    ('copy', 'step', 'probe', 'layer')
     """
     x, y, xt, yt = data
-    return ensemble.fit(
-        x,
-        y,
-        steps,
-        probe=dict(zip(PROBES, ((x, y), (xt, yt)), strict=True)),
-        record_every=list(at or [steps]),
-        measures=measures,
-        later=later,
-        progress=False,
-    )
+    probe = {"train": (x, y), "test": (xt, yt)}
+    return ensemble.fit(x, y, at[-1], probe=probe, record_every=at, measures="load", later=later, progress=False)
 
 
 @cache
