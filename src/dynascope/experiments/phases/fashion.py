@@ -3,6 +3,5 @@
 from dynascope.experiments.phases.phase_diagrams import DATA_NOISES, PART, Config, phase_diagram
 
 EXPERIMENT = phase_diagram(
-    Config("FIG. S8(a)", "data_noise", DATA_NOISES, data="fashion"),
-    laptop={**PART, "values": (0.0, 0.2, 0.4, 0.6)},
+    Config("FIG. S8(a)", "data_noise", DATA_NOISES, data="fashion"), laptop={**PART, "values": (0.0, 0.2, 0.4, 0.6)}
 )

@@ -4,13 +4,7 @@ from dynascope.experiments.phases.phase_diagrams import COARSER, TWO_BATCHES, Co
 
 EXPERIMENT = phase_diagram(
     Config(
-        "FIG. S7(b)",
-        "batch_size",
-        (640, 160, 40),
-        learning_rate=0.0001,
-        width=2500,
-        seeds=2,
-        slopes=(0.0, 0.4, 1.0),
+        "FIG. S7(b)", "batch_size", (640, 160, 40), learning_rate=0.0001, width=2500, seeds=2, slopes=(0.0, 0.4, 1.0)
     ),
     laptop={**COARSER, "values": (240, 64, 16), "width": 256, "learning_rate": 0.0005},
     smoke=TWO_BATCHES,

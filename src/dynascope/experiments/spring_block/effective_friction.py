@@ -130,9 +130,7 @@ EXPERIMENT = Experiment(
             lambda record: equal(recorded(record, "drawn"), record["closed"], note="random cases"),
         ),
         Claim(
-            "mu-eff-sign",
-            "E[σ(k Δd + s ζ) − k Δd | σ ≠ 0], as printed, tends to +(μ→ − μ←)/2 for strong noise",
-            _sign,
+            "mu-eff-sign", "E[σ(k Δd + s ζ) − k Δd | σ ≠ 0], as printed, tends to +(μ→ − μ←)/2 for strong noise", _sign
         ),
         Claim(
             "mu-eff-limit",

@@ -139,10 +139,7 @@ EXPERIMENT = Experiment(
             kind="derived",
         ),
         Claim(
-            "mean-path",
-            "simulated load curves follow x' = g(k Lx) at t = 2, 10, 30 and 100",
-            _follows,
-            kind="derived",
+            "mean-path", "simulated load curves follow x' = g(k Lx) at t = 2, 10, 30 and 100", _follows, kind="derived"
         ),
     ),
     picture=Panels(partial(_draw, level=0), partial(_draw, level=-2)),

@@ -113,11 +113,7 @@ EXPERIMENT = Experiment(
             _relaxes,
             kind="derived",
         ),
-        Claim(
-            "s6-slow",
-            "the time to settle is longer than exp(c₀/ε²)/(k λ), with c₀ = (μ→ + μ←)² dt/8",
-            _slow,
-        ),
+        Claim("s6-slow", "the time to settle is longer than exp(c₀/ε²)/(k λ), with c₀ = (μ→ + μ←)² dt/8", _slow),
     ),
     picture=Panels(_draw, width=5.5, height=4.0),
     read=_read,
