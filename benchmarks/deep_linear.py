@@ -70,7 +70,7 @@ def compare(networks: int, steps: int, console: Console) -> None:
     start = net.initial_weights(networks)
 
     def package() -> object:
-        return net.train("langevin", steps * DT, networks, dt=DT, save_points=[steps * DT], progress=False)
+        return net.simulate(steps * DT, networks, method="langevin", dt=DT, save_points=[steps * DT], progress=False)
 
     begun = time.perf_counter()
     package()

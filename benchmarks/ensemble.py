@@ -1,11 +1,11 @@
 """Time an ensemble beside training one network after another, in one run on one machine.
 
-LeNet on GeoMNIST, batch 1, plain SGD at learning rate .005: 16 copies on a CPU, 100 on a GPU where there is one.
+LeNet on GeoMNIST, batch 1, plain SGD at learning rate .005: 16 trials on a CPU, 100 on a GPU where there is one.
 Short rounds of all ways alternate, so that other load on the machine meets all of them: the speed-up is the median over
 rounds of the ratio to the round of one-after-another training beside it, and beside it stands the ratio of CPU times.
-Also the ways to step all copies that were tried on the way to the one that is used. Compare only within one run.
+Also the ways to step all trials that were tried on the way to the one that is used. Compare only within one run.
 
-Runs with PyTorch and NumPy alone: `python benchmarks/ensemble.py [cpu|cuda] [copies]`.
+Runs with PyTorch and NumPy alone: `python benchmarks/ensemble.py [cpu|cuda] [trials]`.
 """
 
 import sys
@@ -43,16 +43,16 @@ def plain_lenet() -> nn.Module:
     return nn.Sequential(*convolutions, nn.Flatten(), *linear)
 
 
-def one_after_another(device: str, copies: int) -> Callable[[int], None]:
-    """What one would write: a module and torch.optim.SGD for each copy, one step of each in turn."""
-    networks = [plain_lenet().to(device) for _ in range(copies)]
+def one_after_another(device: str, trials: int) -> Callable[[int], None]:
+    """What one would write: a module and torch.optim.SGD for each trial, one step of each in turn."""
+    networks = [plain_lenet().to(device) for _ in range(trials)]
     optimizers = [torch.optim.SGD(each.parameters(), lr=0.005) for each in networks]
     x, y = torch.as_tensor(X).to(device), torch.as_tensor(Y).to(device)
     rng = np.random.default_rng(0)
 
     def advance(steps: int) -> None:
         for _ in range(steps):
-            drawn = rng.integers(len(X), size=copies)
+            drawn = rng.integers(len(X), size=trials)
             for network, optimizer, pick in zip(networks, optimizers, drawn, strict=True):
                 optimizer.zero_grad()
                 F.cross_entropy(network(x[pick : pick + 1]), y[pick : pick + 1]).backward()
@@ -61,21 +61,21 @@ def one_after_another(device: str, copies: int) -> Callable[[int], None]:
     return advance
 
 
-def settings(device: str, copies: int) -> Settings:
-    return Settings(copies=np.arange(copies), learning_rate=np.full(copies, 0.005), device=device)
+def settings(device: str, trials: int) -> Settings:
+    return Settings(trials=np.arange(trials), learning_rate=np.full(trials, 0.005), device=device)
 
 
-def ensemble(device: str, copies: int) -> Callable[[int], None]:
+def ensemble(device: str, trials: int) -> Callable[[int], None]:
     """dynascope: vmap of the forward pass, autograd outside, linear layers updated by the factors of their gradients,
     a captured CUDA graph on a GPU.
     """
-    return Trainer(LeNet(3), settings(device, copies), X, Y).advance
+    return Trainer(LeNet(3), settings(device, trials), X, Y).advance
 
 
-def mapped_gradient(device: str, copies: int, *, unfolded: bool = False) -> Callable[[int], None]:
+def mapped_gradient(device: str, trials: int, *, unfolded: bool = False) -> Callable[[int], None]:
     """The usual recipe: vmap of torch.func.grad; with convolutions unfolded, or as they are."""
     network = LeNet(3)
-    weights, _ = initial_state(network, settings(device, copies))
+    weights, _ = initial_state(network, settings(device, trials))
     if unfolded:
         for name in ("conv_1", "conv_2"):
             old = getattr(network.stages, name)
@@ -90,7 +90,7 @@ def mapped_gradient(device: str, copies: int, *, unfolded: bool = False) -> Call
     @torch.no_grad()
     def advance(steps: int) -> None:
         for _ in range(steps):
-            pick = torch.randint(len(X), (copies, 1), device=device)
+            pick = torch.randint(len(X), (trials, 1), device=device)
             slopes, _ = gradient(weights, x[pick], y[pick])
             for name, weight in weights.items():
                 weight.sub_(slopes[name], alpha=0.005)
@@ -99,7 +99,7 @@ def mapped_gradient(device: str, copies: int, *, unfolded: bool = False) -> Call
 
 
 def milliseconds(ways: dict[str, tuple[Callable[[int], None], int]], device: str) -> dict[str, np.ndarray]:
-    """Time of one step of all copies, on the clock and of the CPU, (round, 2)."""
+    """Time of one step of all trials, on the clock and of the CPU, (round, 2)."""
     times: dict[str, list[list[float]]] = {name: [] for name in ways}
     for advance, _ in ways.values():
         advance(3)
@@ -118,20 +118,20 @@ def milliseconds(ways: dict[str, tuple[Callable[[int], None], int]], device: str
 
 def main() -> None:
     device = sys.argv[1] if len(sys.argv) > 1 else "cuda" if torch.cuda.is_available() else "cpu"
-    copies = int(sys.argv[2]) if len(sys.argv) > 2 else 100 if device == "cuda" else 16
+    trials = int(sys.argv[2]) if len(sys.argv) > 2 else 100 if device == "cuda" else 16
     many = 500 if device == "cuda" else 10
     ways = {
-        "one after another": (one_after_another(device, copies), 3),
-        "vmap of the gradient": (mapped_gradient(device, copies), 10),
-        "the same, unfolded": (mapped_gradient(device, copies, unfolded=True), 10),
-        "dynascope": (ensemble(device, copies), many),
+        "one after another": (one_after_another(device, trials), 3),
+        "vmap of the gradient": (mapped_gradient(device, trials), 10),
+        "the same, unfolded": (mapped_gradient(device, trials, unfolded=True), 10),
+        "dynascope": (ensemble(device, trials), many),
     }
     found = milliseconds(ways, device)
-    print(f"{copies} copies of LeNet, batch 1, {device}, {torch.get_num_threads()} threads, torch {torch.__version__}")
+    print(f"{trials} trials of LeNet, batch 1, {device}, {torch.get_num_threads()} threads, torch {torch.__version__}")
     for name, each in found.items():
         clock, cpu = np.median(found["one after another"] / each, axis=0)
         print(
-            f"{name:>22}: {np.median(each[:, 0]):8.3f} ms per step of all copies (best {each[:, 0].min():.3f}), "
+            f"{name:>22}: {np.median(each[:, 0]):8.3f} ms per step of all trials (best {each[:, 0].min():.3f}), "
             f"{clock:6.1f} × by the clock, {cpu:6.1f} × in CPU time"
         )
     begun = time.perf_counter()

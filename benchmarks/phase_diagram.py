@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from dynascope.experiments.phases.diagrams import DROPOUT
-from dynascope.experiments.phases.training import data_set, run_grid
+from dynascope.experiments.phases.load_curves import data_set, run_grid
 
 CONFIG = DROPOUT.config("laptop")
 SLOPES, DROPOUTS, SEEDS, EPOCHS = CONFIG.slopes, CONFIG.values[::3], 4, 3

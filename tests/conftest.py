@@ -1,11 +1,60 @@
-"""Shared settings: no plotting window, and hypothesis without deadlines (compilation takes its time)."""
+"""Shared by all tests: settings, one smoke run of each experiment, and what is left to CI."""
 
+import json
 import os
+from functools import cache
 
 import hypothesis
 import matplotlib as mpl
+import pytest
+from filelock import FileLock
+
+from dynascope import load, save
+from dynascope.experiments import registry
+from dynascope.experiments.claims import Finding
+from dynascope.records import write_text
+from dynascope.report import claims_json
 
 mpl.use("Agg")
-hypothesis.settings.register_profile("dynascope", deadline=None, derandomize=True, max_examples=25)
+hypothesis.settings.register_profile("dynascope", deadline=None, derandomize=True, max_examples=25)  # compiling is slow
 hypothesis.settings.load_profile("dynascope")
 os.environ["COLUMNS"] = "200"  # rich tables of the command line are not folded
+
+
+@pytest.fixture(scope="session")
+def smoke(tmp_path_factory):
+    """A function that gives record and findings of an experiment's smoke run, which is done once for all processes."""
+    root = tmp_path_factory.getbasetemp()
+    root = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "smoke"
+    root.mkdir(exist_ok=True)
+
+    @cache
+    def run(name):
+        stem = name.replace("/", "-")
+        record, findings = root / f"{stem}.nc", root / f"{stem}.json"
+        with FileLock(root / f"{stem}.lock"):
+            if not findings.exists():
+                done = registry.find(name).evaluate("smoke")
+                save(done[0], record)
+                write_text(findings, claims_json(done[1]))
+        return load(record), tuple(map(_finding, json.loads(findings.read_text())))
+
+    def copy(name):
+        record, findings = run(name)
+        return record.copy(deep=True), findings
+
+    return copy
+
+
+def _finding(content):
+    lists = {key: tuple(float("nan") if x is None else x for x in v) for key, v in content.items() if type(v) is list}
+    return Finding(**content | lists)
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave to CI what is marked so, unless marks are chosen on the command line."""
+    if config.option.markexpr:
+        return
+    left = [item for item in items if item.get_closest_marker("ci")]
+    items[:] = [item for item in items if not item.get_closest_marker("ci")]
+    config.hook.pytest_deselected(items=left)

@@ -120,7 +120,7 @@ def test_fit_a_chain_to_recorded_loads(run, tmp_path):
     found = load(tmp_path / "fit.nc")
     assert float(found["friction_left_low"]) < 0.1 < float(found["friction_left_high"])
     _, out, _ = run("estimate", "spring-block", "fit.nc", "--json")
-    assert json.loads(out)["provenance"]["model"] == "fit_chain"
+    assert json.loads(out)["provenance"]["model"] == "estimate_chain"
 
 
 def test_json_holds_no_nan(run):

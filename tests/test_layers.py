@@ -10,8 +10,8 @@ import dynascope
 ROOT = Path(dynascope.__file__).parent
 # a file may import from its own row and from rows above
 ROWS = [
-    {"dynascope", "checks", "progress"},
-    {"records"},
+    {"dynascope", "checks", "deprecation", "progress"},
+    {"records", "statistics"},
     {"models", "measure", "data"},
     {"networks", "monitor"},
     {"imitation"},
@@ -21,7 +21,7 @@ ROWS = [
     {"results", "report", "cli", "web", "__main__"},
 ]
 HOMES = {
-    "torch": ("networks", "monitor", "measure/elasticity.py"),
+    "torch": ("networks", "monitor", "measure/elasticity.py", "measure/side_effects.py"),
     "matplotlib": ("plots", "experiments", "report.py"),
     "dask": ("sweep/cluster.py",),
     "distributed": ("sweep/cluster.py",),

@@ -86,7 +86,7 @@ def test_records_without_a_picture_are_refused(draw, message):
 
 
 def test_records_of_deep_linear_networks_are_drawn_mode_by_mode():
-    run = DeepLinear(2, 4, (1.0, 0.5), label_noise=[0.1, 0.2]).train("sgd", 0.1, 2, save_points=3)
+    run = DeepLinear(2, 4, (1.0, 0.5), label_noise=[0.1, 0.2]).simulate(0.1, 2, method="sgd", save_points=3)
     figure = plot_run(run)
     assert [len(ax.lines) for ax in figure.axes] == [2, 2, 2, 2, 2]  # modes, at two noise levels each; losses
     with pytest.raises(ValueError, match="choose with"):

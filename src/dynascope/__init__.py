@@ -7,6 +7,7 @@ loaded on first use, so that importing the package stays quick.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from dynascope.deprecation import new_name
 from dynascope.models.parameters import grid
 from dynascope.models.spring_block import SpringBlock
 from dynascope.records import digest, load, save
@@ -15,17 +16,18 @@ if TYPE_CHECKING:
     from dynascope.imitation import imitate
     from dynascope.measure.collapse import etf_distance, simplex_etf
     from dynascope.measure.hyperplanes import separable, separating_direction
-    from dynascope.models.deep_linear.mode import ModeEquation
     from dynascope.models.deep_linear.network import DeepLinear
-    from dynascope.models.elastic.compare import learning_stages, relative_difference
+    from dynascope.models.elastic.difference import relative_difference
     from dynascope.models.elastic.elasticity import estimate_elasticity
     from dynascope.models.elastic.estimate import estimate_strengths
     from dynascope.models.elastic.model import LocallyElastic
     from dynascope.models.elastic.strengths import PowerLaw, Sampled
     from dynascope.models.linear_modes import DiagonalNetwork, ScalarNetwork, TwoLayerLinear, learnability
-    from dynascope.models.multilinear import Multilinear, calibrate_emergence
-    from dynascope.models.spring_block.fit import fit_chain
+    from dynascope.models.mode_equation.model import ModeEquation
+    from dynascope.models.multilinear import Multilinear, estimate_emergence
+    from dynascope.models.spring_block.estimate import estimate_chain
     from dynascope.monitor.attach import watch
+    from dynascope.statistics.stages import learning_stages
 
 __all__ = [
     "DeepLinear",
@@ -38,12 +40,12 @@ __all__ = [
     "ScalarNetwork",
     "SpringBlock",
     "TwoLayerLinear",
-    "calibrate_emergence",
     "digest",
+    "estimate_chain",
     "estimate_elasticity",
+    "estimate_emergence",
     "estimate_strengths",
     "etf_distance",
-    "fit_chain",
     "grid",
     "imitate",
     "learnability",
@@ -62,29 +64,31 @@ _ON_FIRST_USE = {
     "DeepLinear": "models.deep_linear.network",
     "DiagonalNetwork": "models.linear_modes",
     "LocallyElastic": "models.elastic.model",
-    "ModeEquation": "models.deep_linear.mode",
+    "ModeEquation": "models.mode_equation.model",
     "Multilinear": "models.multilinear",
     "PowerLaw": "models.elastic.strengths",
     "Sampled": "models.elastic.strengths",
     "ScalarNetwork": "models.linear_modes",
     "TwoLayerLinear": "models.linear_modes",
-    "calibrate_emergence": "models.multilinear",
+    "estimate_emergence": "models.multilinear",
     "estimate_elasticity": "models.elastic.elasticity",
     "estimate_strengths": "models.elastic.estimate",
     "etf_distance": "measure.collapse",
     "imitate": "imitation",
-    "fit_chain": "models.spring_block.fit",
+    "estimate_chain": "models.spring_block.estimate",
     "learnability": "models.linear_modes",
-    "learning_stages": "models.elastic.compare",
-    "relative_difference": "models.elastic.compare",
+    "learning_stages": "statistics.stages",
+    "relative_difference": "models.elastic.difference",
     "separable": "measure.hyperplanes",
     "separating_direction": "measure.hyperplanes",
     "simplex_etf": "measure.collapse",
     "watch": "monitor.attach",
 }
 
+_RENAMED = {"calibrate_emergence": "estimate_emergence", "fit_chain": "estimate_chain"}
+
 
 def __getattr__(name: str) -> Any:
     if name not in _ON_FIRST_USE:
-        raise AttributeError(f"module 'dynascope' has no attribute {name!r}")
+        name = new_name("dynascope", name, _RENAMED)
     return getattr(importlib.import_module(f"dynascope.{_ON_FIRST_USE[name]}"), name)

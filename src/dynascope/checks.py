@@ -89,3 +89,16 @@ def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
     if value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
     return str(value)
+
+
+def increasing(name: str, values: Any) -> np.ndarray:
+    """Convert to a list (time,) of increasing times from 0 or later.
+
+    >>> increasing("times", [1.0, 0.5])
+    Traceback (most recent call last):
+    ValueError: times must be an increasing list that starts at 0 or later, got [1.  0.5]
+    """
+    times = as_float(name, values)
+    if times.ndim != 1 or times.size == 0 or times[0] < 0 or np.any(np.diff(times) <= 0):
+        raise ValueError(f"{name} must be an increasing list that starts at 0 or later, got {times}")
+    return times

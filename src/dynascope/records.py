@@ -289,4 +289,10 @@ def load(path: str | os.PathLike[str]) -> xr.Dataset:
         )
     if digest(dataset) != written:
         raise ValueError(f"{str(path)!r} is damaged: its content does not match the digest written with it")
-    return dataset
+    return _with_names_of_now(dataset)
+
+
+def _with_names_of_now(dataset: xr.Dataset) -> xr.Dataset:
+    """Records of ensembles called their repetitions `copy` in version 0.1.0."""
+    old = dataset.attrs.get("model") == '"Ensemble"' and "copy" in dataset.dims
+    return dataset.rename(copy="trial") if old else dataset

@@ -4,14 +4,14 @@ import base64
 import html
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import xarray as xr
 from matplotlib.figure import Figure
 
-from dynascope.experiments.claims import Claim, summary
+from dynascope.experiments.claims import Finding, summary
 from dynascope.experiments.registry import find, names, output_folder
 from dynascope.imitation.summary import EXPLAINED, HEAD, sentences
 from dynascope.imitation.summary import table as imitation_table
@@ -19,7 +19,7 @@ from dynascope.monitor.verdicts import verdicts
 from dynascope.plots import save_figure, save_small
 from dynascope.plots.watch import plot_watched
 from dynascope.records import attribute, check_writable, digest, save, to_json, write_text
-from dynascope.results import PICTURE, finished, markdown_table, not_run, result_of, save_result
+from dynascope.results import PICTURE, finished, markdown_table, result_of, save_result
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Reproduction:
 
     name: str
     scale: str
-    claims: tuple[Claim, ...]
+    claims: tuple[Finding, ...]
     files: dict[str, Path]
 
 
@@ -44,14 +44,14 @@ def reproduce(name: str, scale: str = "laptop", root: str | Path = "results") ->
     """
     experiment = find(name)
     folder = output_folder(Path(root), name, scale)
-    experiment.config(scale)  # bad names and places are refused before the work
+    config = experiment.settings(scale)  # bad names and places are refused before the work
     check_writable(folder / "record.nc")
     record, claims = experiment.evaluate(scale)
     files = {"record": save(record, folder / "record.nc")}
     files["claims"] = write_text(folder / "claims.json", claims_json(claims))
     files["table"] = write_text(folder / "claims.md", claims_markdown(f"{experiment.title} ({name})", record, claims))
     files["result"] = save_result(result_of(name, scale, record, claims), folder)
-    figure = experiment.plot(record)
+    figure = experiment.picture(record)
     files["picture"] = save_figure(figure, folder / "figure.png")
     files["small_picture"] = save_small(files["picture"], folder / PICTURE)
     figure.set_layout_engine("none")  # everything has its place by now
@@ -61,8 +61,8 @@ def reproduce(name: str, scale: str = "laptop", root: str | Path = "results") ->
         record,
         figure=files["picture"],
         claims=claims,
-        settings=experiment.settings(scale),
-        source=experiment.source,
+        settings=asdict(config),
+        source=str(experiment.source),
     )
     files["report"] = write_text(folder / "report.html", page)
     return Reproduction(name, scale, claims, files)
@@ -70,7 +70,7 @@ def reproduce(name: str, scale: str = "laptop", root: str | Path = "results") ->
 
 def verify(
     family: str | None = None, scale: str = "laptop", *, figures: bool = True, root: str | Path | None = None
-) -> Iterator[tuple[str, tuple[Claim, ...]]]:
+) -> Iterator[tuple[str, tuple[Finding, ...]]]:
     """Run the experiments of a family (all if none is named) and yield each one's name and judged claims.
 
     With `figures=False` only the equations are run; claims of figures are yielded as `not run`, and so are those of
@@ -83,45 +83,51 @@ def verify(
     """
     for name in names(family):
         experiment = find(name)
-        if not figures and experiment.kind == "figure":
-            yield name, experiment.claims
+        if not figures and experiment.is_figure:
+            yield name, experiment.unjudged("figures were left out")
             continue
         try:
             yield name, _claims(name, scale, root)
         except (FileNotFoundError, ImportError) as error:
-            yield name, not_run(experiment.claims, str(error))
+            yield name, experiment.unjudged(str(error))
 
 
-def _claims(name: str, scale: str, root: str | Path | None) -> tuple[Claim, ...]:
+def _claims(name: str, scale: str, root: str | Path | None) -> tuple[Finding, ...]:
     if root is None:
         return find(name).evaluate(scale)[1]
     earlier = finished(Path(root), name, scale)
     return earlier.claims if earlier else reproduce(name, scale, root).claims
 
 
-def claims_json(claims: Sequence[Claim]) -> str:
+def claims_json(claims: Sequence[Finding]) -> str:
     r"""Write claims as JSON text; numbers that are not finite become null.
 
-    >>> claims_json([Claim("a", "paper (1)", "x is 1")])[:9]
+    >>> claims_json([Finding("a", "elastic (1)", "x is 1")])[:9]
     '[\n  {\n   '
     """
     return to_json([claim.to_json() for claim in claims])
 
 
-def claims_markdown(title: str, record: xr.Dataset, claims: Sequence[Claim]) -> str:
+_HEAD = ("verdict", "claim", "kind", "source", "statement", "measured against expected", "note")
+
+
+def _cells(claim: Finding) -> tuple[str, ...]:
+    return claim.id, claim.kind, claim.source, claim.statement, summary(claim), claim.note
+
+
+def claims_markdown(title: str, record: xr.Dataset, claims: Sequence[Finding]) -> str:
     r"""Claims as a Markdown table below a line that says what made the record, for pages that people read.
 
-    >>> text = claims_markdown("A run", xr.Dataset(), [Claim("a", "paper (1)", "|x| is 1").equals(1.0, 1.0, 0.1)])
+    >>> text = claims_markdown("A run", xr.Dataset(), [Finding("a", "elastic (1)", "|x| is 1")])
     >>> print(text.splitlines()[-1])
-    | reproduced | a | paper (1) | \|x\| is 1 | 1 = 1 ± 0.1 |  |
+    | not run | a | printed | elastic (1) | \|x\| is 1 | — |  |
     """
     known = {
         name: attribute(record, name) for name in ("device", "wall_time", "commit", "date") if name in record.attrs
     }
     told = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in known.items())
-    head = ("verdict", "claim", "source", "statement", "measured against expected", "note")
-    rows = [(claim.verdict, claim.id, claim.source, claim.statement, summary(claim), claim.note) for claim in claims]
-    return "\n\n".join([f"# {title}", f"![{title}](figure.png)", told, markdown_table(head, rows)]) + "\n"
+    rows = [(claim.verdict, *_cells(claim)) for claim in claims]
+    return "\n\n".join([f"# {title}", f"![{title}](figure.png)", told, markdown_table(_HEAD, rows)]) + "\n"
 
 
 _STYLE = """
@@ -129,7 +135,7 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto
 img { max-width: 100%; } table { border-collapse: collapse; margin: 1rem 0; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #ddd; }
 code { font-size: .9em; } .reproduced { color: #00664b; } .erratum { color: #8a5a00; }
-.not-reproduced { color: #b00020; font-weight: bold; } .not-run { color: #666; }
+.not-reproduced { color: #b00020; font-weight: bold; } .not-determined { color: #b00020; } .not-run { color: #666; }
 """
 
 
@@ -138,7 +144,7 @@ def html_report(
     record: xr.Dataset,
     *,
     figure: Figure | Path,
-    claims: Sequence[Claim] = (),
+    claims: Sequence[Finding] = (),
     settings: Mapping[str, Any] | None = None,
     source: str = "",
     findings: Sequence[str] = (),
@@ -159,7 +165,7 @@ def html_report(
     rows = [
         [
             f'<span class="{claim.verdict.replace(" ", "-")}">{claim.verdict}</span>',
-            *map(_text, (claim.id, claim.source, claim.statement, summary(claim), claim.note)),
+            *map(_text, _cells(claim)),
         ]
         for claim in claims
     ]
@@ -170,10 +176,7 @@ def html_report(
         "<h2>Findings</h2><ul>" + "".join(f"<li>{_text(each)}</li>" for each in findings) + "</ul>" if findings else "",
         f'<img alt="{_text(title)}" src="data:image/png;base64,{picture}">',
         _table(table[0], [[_text(cell) for cell in row] for row in table[1:]]) if table else "",
-        "<h2>Claims</h2>"
-        + _table(("verdict", "claim", "source", "statement", "measured against expected", "note"), rows)
-        if rows
-        else "",
+        "<h2>Claims</h2>" + _table(_HEAD, rows) if rows else "",
         "<h2>Settings</h2>" + _pairs(settings) if settings else "",
         "<h2>Provenance</h2>" + _pairs(provenance),
     ]

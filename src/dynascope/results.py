@@ -14,14 +14,12 @@ from typing import Any
 
 import xarray as xr
 
-from dynascope.experiments.claims import Claim, Verdict, summary
-from dynascope.experiments.registry import SCALES, find, names, output_folder
+from dynascope.experiments.claims import SCALES, VERDICTS, Finding, summary
+from dynascope.experiments.registry import find, names, output_folder
+from dynascope.experiments.sources import PAPERS
 from dynascope.records import attribute, source_commit, to_json, write_text
 
 FILE, PICTURE = "result.json", "small.png"
-PAPERS = ("spring-block", "elastic", "deep-linear", "layerwise")
-FAMILIES = {"spring_block": PAPERS[0], "phases": PAPERS[0], "elastic": PAPERS[1], "deep_linear": PAPERS[2]}
-VERDICTS: tuple[Verdict, ...] = ("reproduced", "erratum", "not reproduced", "not run")
 
 
 @dataclass(frozen=True)
@@ -32,15 +30,16 @@ class Result:
     title: str
     source: str
     scale: str
-    claims: tuple[Claim, ...]
+    claims: tuple[Finding, ...]
     seed: int | None = None
     hardware: str = ""
     seconds: float = 0.0
     commit: str = ""
     date: str = ""
+    adapted: str | None = None  # how the settings differ from the paper's; None in files of version 0.1.0
 
 
-def result_of(name: str, scale: str, record: xr.Dataset, claims: Sequence[Claim]) -> Result:
+def result_of(name: str, scale: str, record: xr.Dataset, claims: Sequence[Finding]) -> Result:
     """Gather what a record and its claims say.
 
     >>> result_of("spring_block/left_friction", "smoke", xr.Dataset(attrs={"wall_time": "2.5"}), ()).seconds
@@ -51,10 +50,18 @@ def result_of(name: str, scale: str, record: xr.Dataset, claims: Sequence[Claim]
         key: attribute(record, key) for key in ("seed", "device", "wall_time", "commit", "date") if key in record.attrs
     }
     return Result(
-        name, experiment.title, experiment.source, scale, tuple(claims),
-        seed=known.get("seed"), hardware=hardware(known.get("device", "cpu")), seconds=known.get("wall_time", 0.0),
-        commit=known.get("commit", ""), date=known.get("date", ""),
-    )  # fmt: skip
+        name,
+        experiment.title,
+        str(experiment.source),
+        scale,
+        tuple(claims),
+        seed=known.get("seed"),
+        hardware=hardware(known.get("device", "cpu")),
+        seconds=known.get("wall_time", 0.0),
+        commit=known.get("commit", ""),
+        date=known.get("date", ""),
+        adapted=experiment.adapted_at(scale),
+    )
 
 
 def hardware(device: str) -> str:
@@ -94,13 +101,13 @@ def load_result(path: Path) -> Result:
         raise ValueError(f"{str(path)!r} is not the result of an experiment: {reason}") from error
 
 
-def _claim(content: dict[str, Any]) -> Claim:
+def _claim(content: dict[str, Any]) -> Finding:
     numbers = {
         key: tuple(math.nan if each is None else each for each in value)
         for key, value in content.items()
         if isinstance(value, list)
     }
-    return Claim(**content | numbers)
+    return Finding(**content | numbers)
 
 
 def finished(root: Path, name: str, scale: str) -> Result | None:
@@ -168,7 +175,7 @@ def results_page(results: dict[str, Result], pictures: dict[str, str]) -> str:
     >>> "| not run |" in results_page({}, {})
     True
     """
-    complete = [results.get(name) or _not_run(name) for name in names()]
+    complete = [_as_declared(results[name]) if name in results else _not_run(name) for name in names()]
     rows = [(result, claim) for result in complete for claim in result.claims]
     parts = [
         "# Results",
@@ -177,15 +184,23 @@ def results_page(results: dict[str, Result], pictures: dict[str, str]) -> str:
         "A claim that does not reproduce stays in the table; so does one that was not run.",
         _counts(rows),
         "## Runs",
-        _runs(results, pictures),
+        _runs([result for result in complete if result.scale], pictures),
         "## Claims",
         markdown_table(
-            ("verdict", "claim", "source", "statement", "measured against expected", "experiment"),
+            ("verdict", "claim", "kind", "source", "statement", "measured against expected", "experiment"),
             [
-                (claim.verdict, claim.id, claim.source, claim.statement, summary(claim), _experiment(result))
+                (
+                    claim.verdict,
+                    claim.id,
+                    claim.kind,
+                    claim.source,
+                    claim.statement,
+                    summary(claim),
+                    _experiment(result),
+                )
                 for paper in PAPERS
                 for result, claim in rows
-                if _paper(result, claim) == paper
+                if _paper(claim) == paper
             ],
         ),
     ]
@@ -194,38 +209,52 @@ def results_page(results: dict[str, Result], pictures: dict[str, str]) -> str:
 
 def _not_run(name: str) -> Result:
     experiment = find(name)
-    return Result(name, experiment.title, experiment.source, "", experiment.claims)
+    return Result(name, experiment.title, str(experiment.source), "", experiment.unjudged())
 
 
-def _paper(result: Result, claim: Claim) -> str:
-    """The paper that a claim is about; what is derived beside it belongs to that of its family."""
-    named = re.split(r"[ ,;]", claim.source)[0]
-    return named if named in PAPERS else FAMILIES.get(result.name.split("/")[0], "layerwise")
+def _as_declared(result: Result) -> Result:
+    """A result whose claims say source and kind as they are declared today, whichever version wrote it."""
+    experiment = find(result.name)
+    today = {claim.id: claim for claim in experiment.unjudged()}
+    claims = tuple(
+        replace(claim, source=today[claim.id].source, kind=today[claim.id].kind) if claim.id in today else claim
+        for claim in result.claims
+    )
+    adapted = experiment.adapted_at(result.scale) if result.adapted is None else result.adapted
+    return replace(result, source=str(experiment.source), claims=claims, adapted=adapted)
+
+
+def _paper(claim: Finding) -> str:
+    return claim.source.split(" ")[0]
 
 
 def _experiment(result: Result) -> str:
-    return f"{result.name}, {result.scale}" if result.scale else result.name
+    return f"{result.name}, {_scale(result)}" if result.scale else result.name
 
 
-def _counts(rows: Sequence[tuple[Result, Claim]]) -> str:
-    count = Counter((_paper(result, claim), claim.verdict) for result, claim in rows)
+def _scale(result: Result) -> str:
+    return f"{result.scale}, adapted" if result.adapted else result.scale
+
+
+def _counts(rows: Sequence[tuple[Result, Finding]]) -> str:
+    count = Counter((_paper(claim), claim.verdict) for _, claim in rows)
     body = [(paper, *(str(count[paper, verdict]) for verdict in VERDICTS)) for paper in PAPERS]
     total = ("all", *(str(sum(count[paper, verdict] for paper in PAPERS)) for verdict in VERDICTS))
     return markdown_table(("paper", *VERDICTS), [*body, total])
 
 
-def _runs(results: dict[str, Result], pictures: dict[str, str]) -> str:
+def _runs(results: Sequence[Result], pictures: dict[str, str]) -> str:
     rows = []
-    for name, run in results.items():
-        picture = f'<img alt="{run.title}" src="{pictures[name]}" width="260">' if name in pictures else ""
+    for run in results:
+        picture = f'<img alt="{run.title}" src="{pictures[run.name]}" width="260">' if run.name in pictures else ""
         told = (
-            run.scale,
+            f"{run.scale}, adapted: {run.adapted}" if run.adapted else run.scale,
             run.hardware,
             duration(run.seconds),
             "" if run.seed is None else str(run.seed),
             run.commit[:10] + (" with changes" if run.commit.endswith("-dirty") else ""),
         )
-        rows.append((picture, f"{run.title}<br>`{name}`<br>{run.source}", *told))
+        rows.append((picture, f"{run.title}<br>`{run.name}`<br>{run.source}", *told))
     return markdown_table(("picture", "experiment", "scale", "hardware", "time", "seed", "commit"), rows)
 
 
@@ -250,21 +279,12 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([f"| {lines[0]} |", "|" + " --- |" * len(head), *(f"| {line} |" for line in lines[1:])])
 
 
-def told(claims: Sequence[Claim]) -> str:
+def told(claims: Sequence[Finding]) -> str:
     """How many claims have which verdict.
 
-    >>> told([Claim("a", "paper (1)", "x is 1").equals(1.0, 1.0, 0.1)])
+    >>> told([Finding("a", "elastic (1)", "x is 1", verdict="reproduced")])
     '1 claim: 1 reproduced'
     """
     count = Counter(claim.verdict for claim in claims)
     parts = ", ".join(f"{count[verdict]} {verdict}" for verdict in VERDICTS if count[verdict])
     return f"{len(claims)} claim{'' if len(claims) == 1 else 's'}: {parts}"
-
-
-def not_run(claims: Sequence[Claim], reason: str) -> tuple[Claim, ...]:
-    """Claims that could not be judged, with the reason.
-
-    >>> not_run([Claim("a", "paper (1)", "x is 1")], "no data")[0].note
-    'no data'
-    """
-    return tuple(replace(claim, verdict="not run", note=reason) for claim in claims)

@@ -7,7 +7,7 @@ import xarray as xr
 from dynascope import DeepLinear
 from dynascope.experiments import registry
 from dynascope.experiments.deep_linear import aligned_modes, diffusion_peaks, gradient_flow, timescales
-from dynascope.experiments.deep_linear.reading import passage_time
+from dynascope.experiments.deep_linear.reading import time_to_reach
 
 
 def _failed(claims):
@@ -95,4 +95,4 @@ def test_passage_times():
     run = xr.Dataset(
         {"amplitude": (("time", "mode"), amplitude)}, {"time": np.arange(11.0), "singular_value": ("mode", [1.0] * 3)}
     )
-    np.testing.assert_allclose(passage_time(run, 0.55), [5.5, np.nan, 0.0])
+    np.testing.assert_allclose(time_to_reach(run, 0.55), [5.5, np.nan, 0.0])

@@ -27,9 +27,9 @@ def _record():
     pruned = np.array([[0.896], [0.901]]) + 0.001 * random.normal(size=(2, 8))
     return xr.Dataset(
         {
-            "load": (("case", "seed", "layer"), load),
-            "accuracy": (("case", "seed"), accuracy),
-            "pruned_accuracy": (("retrained", "seed"), pruned),
+            "load": (("case", "trial", "layer"), load),
+            "accuracy": (("case", "trial"), accuracy),
+            "pruned_accuracy": (("retrained", "trial"), pruned),
             "cut_after": 13,
         },
         coords={"case": list("abcd"), "depth": ("case", [4, 8, 20, 20])},
@@ -67,9 +67,9 @@ def test_where_separation_stops():
 
 def test_a_run_has_every_depth_and_cuts_the_deepest():
     record = depth.run(TINY)
-    assert record["load"].dims == ("case", "seed", "layer")
+    assert record["load"].dims == ("case", "trial", "layer")
     assert record["case"].values.tolist() == ["2 layers", "6 layers", "6 layers, full batches"]
-    np.testing.assert_array_equal(np.isnan(record["load"][0]).all("seed"), np.arange(7) > 2)
-    assert int(record["cut_after"]) == depth.first_idle(record["load"][1].mean("seed").values)
+    np.testing.assert_array_equal(np.isnan(record["load"][0]).all("trial"), np.arange(7) > 2)
+    assert int(record["cut_after"]) == depth.first_idle(record["load"][1].mean("trial").values)
     assert record["pruned_accuracy"].sizes == {"retrained": 2, "seed": 2}
     assert not np.allclose(record["pruned_accuracy"][0], record["pruned_accuracy"][1])

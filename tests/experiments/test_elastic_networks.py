@@ -18,25 +18,25 @@ FRAME = np.eye(3) - 1 / 3
 
 
 def planted(given, amplitude, *, growth=0.25, chance=0.02):
-    """What training would return if margins grew by the L-model, times the amplitude of a copy, from a random start."""
+    """What training would return if margins grew by the L-model, times a trial's amplitude, from a random start."""
     random = np.random.default_rng(3)
-    steps, copies = np.array(record_steps(given.steps, given.records)), len(amplitude)
+    steps, trials = np.array(record_steps(given.steps, given.records)), len(amplitude)
     path = logit_path(steps.astype(float), 0.02 * FRAME, PowerLaw(growth, 0.4), PowerLaw(-0.01 * growth, 0.4))
-    means = np.reshape(amplitude, (-1, 1, 1, 1)) * path + chance * random.standard_normal((copies, 1, 3, 3))
+    means = np.reshape(amplitude, (-1, 1, 1, 1)) * path + chance * random.standard_normal((trials, 1, 3, 3))
     means = means + 1e-3 * random.standard_normal(means.shape)
     truth = np.repeat(np.arange(3), given.probes)
-    outputs = means[:, :, truth] + 0.05 * random.standard_normal((copies, 1, len(truth), 3))
+    outputs = means[:, :, truth] + 0.05 * random.standard_normal((trials, 1, len(truth), 3))
     own = np.take_along_axis(outputs, truth[None, None, :, None], 3)[..., 0]
-    drawn = random.integers(0, 3, (copies, given.steps))
+    drawn = random.integers(0, 3, (trials, given.steps))
     at = np.searchsorted(steps, np.arange(given.steps), side="right") - 1
-    noisy = means[np.arange(copies)[:, None], at, drawn] + 0.05 * random.standard_normal((copies, given.steps, 3))
+    noisy = means[np.arange(trials)[:, None], at, drawn] + 0.05 * random.standard_normal((trials, given.steps, 3))
     content = {
-        "class_mean": (("copy", "step", "class", "logit"), means),
-        "output": (("copy", "step", "sample", "logit"), outputs),
-        "loss": (("copy", "step"), (np.log(np.exp(outputs).sum(-1)) - own).mean(-1)),
-        "accuracy": (("copy", "step"), (outputs.argmax(-1) == truth).mean(-1)),
-        "drawn_output": (("copy", "update", "draw", "logit"), noisy[:, :, None]),
-        "drawn_label": (("copy", "update", "draw"), drawn[:, :, None]),
+        "class_mean": (("trial", "step", "class", "logit"), means),
+        "output": (("trial", "step", "sample", "logit"), outputs),
+        "loss": (("trial", "step"), (np.log(np.exp(outputs).sum(-1)) - own).mean(-1)),
+        "accuracy": (("trial", "step"), (outputs.argmax(-1) == truth).mean(-1)),
+        "drawn_output": (("trial", "update", "draw", "logit"), noisy[:, :, None]),
+        "drawn_label": (("trial", "update", "draw"), drawn[:, :, None]),
     }
     return xr.Dataset(content, coords={"step": steps}, attrs={"device": '"cpu"'})
 
@@ -77,9 +77,9 @@ def corruption(monkeypatch, amplitude):
     """Margins that are `amplitude` of the share of labels left right."""
     given = network_corruption.Config(**TINY, shares=(0.0, 0.3, 2 / 3, 0.9))
 
-    def train(config, data, *, labels, copies):
+    def train(config, data, *, labels, trials):
         right = (labels == data[1]).mean(axis=1)
-        assert len(labels) == copies
+        assert len(labels) == trials
         return planted(config, amplitude(right))
 
     monkeypatch.setattr(network_corruption, "train", train)

@@ -59,7 +59,7 @@ def test_a_wrong_measure_is_caught(case, monkeypatch):
 
 
 def test_a_network_that_does_not_train_is_caught():
-    config = heaviside.Config(width=100, networks=2, batch=10, steps=20, learning_rate=1e-6, initial_networks=3)
+    config = heaviside.Config(width=100, networks=2, batch_size=10, steps=20, learning_rate=1e-6, initial_networks=3)
     failed = _failed(heaviside.EXPERIMENT, heaviside.run(config))
     assert {"table-2.1-trained-quality", "fig-2.2-single-feature"} <= failed
 
@@ -69,5 +69,5 @@ def test_another_initial_law_is_caught(monkeypatch):
     right = heaviside.initial_weights
     unbiased = lambda key, width: [(w, b * 0) for w, b in right(key, width)]  # noqa: E731
     monkeypatch.setattr(heaviside, "initial_weights", unbiased)
-    config = heaviside.Config(width=100, networks=2, batch=10, steps=20, learning_rate=1e-6, initial_networks=6)
+    config = heaviside.Config(width=100, networks=2, batch_size=10, steps=20, learning_rate=1e-6, initial_networks=6)
     assert "table-2.1-initial-quality" in _failed(heaviside.EXPERIMENT, heaviside.run(config))

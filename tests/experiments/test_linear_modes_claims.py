@@ -32,7 +32,7 @@ WRONG = {
         {"eq3.13-overlap"},
     ),
     "times": (
-        DiagonalNetwork, "time_to", lambda right, self, f: 1.001 * right(self, f), "diagonal", {"eq3.12-times"},
+        DiagonalNetwork, "time_to_reach", lambda right, self, f: 1.001 * right(self, f), "diagonal", {"eq3.12-times"},
     ),
     "imbalance left out": (
         TwoLayerLinear, "imbalance", lambda right, self: np.zeros_like(right(self)), "two_layer", {"balanced-gram"},

@@ -16,8 +16,8 @@ from dynascope.experiments.phases.linear_networks import balanced_load
 from dynascope.experiments.phases.shapes import curvature, straightness
 from dynascope.measure import data_separation
 from dynascope.networks import Ensemble
+from dynascope.networks.mlp_variants import OrthogonalMLP
 from dynascope.networks.settings import initial_state
-from dynascope.networks.special import OrthogonalMLP
 
 WIDTH, DEPTH, RATE, TIME = 32, 3, 0.004, 1.0
 X = ortho_group.rvs(WIDTH, random_state=1)
@@ -29,11 +29,11 @@ def _ensemble(rate):
     """Copy 0 in full batches; the ensemble's loss is the mean over samples and outputs, the flow's a sum."""
     network = OrthogonalMLP(WIDTH, 2, width=WIDTH, depth=DEPTH)
     batch = {"batch_size": WIDTH, "sampling": "shuffled"}
-    return Ensemble(network, copies=1, learning_rate=rate * WIDTH * 2, loss="mse", precision="float64", **batch)
+    return Ensemble(network, trials=1, learning_rate=rate * WIDTH * 2, loss="mse", precision="float64", **batch)
 
 
 def _trained_loads(rate):
-    path = _ensemble(rate).fit(
+    path = _ensemble(rate).train(
         X, Y, round(TIME / rate), record_every=[round(TIME / rate)], measures="load", progress=False
     )
     return path["load"].values[0, -1]

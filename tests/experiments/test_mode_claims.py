@@ -7,7 +7,7 @@ import pytest
 
 from dynascope import ModeEquation
 from dynascope.experiments import registry
-from dynascope.models.deep_linear.mode import Peak
+from dynascope.models.mode_equation.model import Peak
 
 
 @functools.cache

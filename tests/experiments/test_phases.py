@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 from dynascope.experiments import registry
-from dynascope.experiments.phases import chain, curves, diagrams, much_data, training
+from dynascope.experiments.phases import chain, curves, diagrams, load_curves, much_data
 from dynascope.experiments.phases.shapes import curvature, straightness
 from dynascope.measure import data_separation
 from dynascope.sweep import sweep
@@ -21,26 +21,26 @@ def _failed(claims):
 
 
 def test_a_run_does_not_depend_on_its_pack():
-    base = training.DEFAULTS | TINY
+    base = load_curves.DEFAULTS | TINY
     pack = [base | {"slope": 0.0, "seed": 3}, base | {"slope": 0.5, "dropout": 0.2, "seed": 3}, base | {"seed": 1}]
-    together = training.train(pack)
+    together = load_curves.train(pack)
     for each, record in zip(pack, together, strict=True):
-        xr.testing.assert_allclose(training.train([each])[0], record, rtol=1e-4)
+        xr.testing.assert_allclose(load_curves.train([each])[0], record, rtol=1e-4)
     assert not np.allclose(together[0]["load"], together[1]["load"])
 
 
 def test_a_sweep_is_what_the_experiment_runs(tmp_path):
     grid = {"slope": [0.0, 1.0], "dropout": [0.0, 0.2]}
-    swept = sweep(training.phase_training, grid, tmp_path, seeds=2, fixed=TINY, scheduler="here", progress=False)
-    here = training.run_grid(grid, seeds=2, fixed=TINY)
-    assert here["load"].dims == ("slope", "dropout", "seed", "probe", "layer")
+    swept = sweep(load_curves.phase_training, grid, tmp_path, seeds=2, fixed=TINY, scheduler="here", progress=False)
+    here = load_curves.run_grid(grid, seeds=2, fixed=TINY)
+    assert here["load"].dims == ("slope", "dropout", "trial", "probe", "layer")
     np.testing.assert_allclose(swept["load"].transpose(*here["load"].dims), here["load"], rtol=1e-4)
 
 
 def test_load_of_the_inputs_is_their_separation():
     """Layer 0 without batch norm is the data itself."""
-    record = training.train([training.DEFAULTS | TINY | {"normalisation": "constant"}])[0]
-    x, y, _, _ = training.data_set("digits", 0, 12, 6)
+    record = load_curves.train([load_curves.DEFAULTS | TINY | {"normalisation": "constant"}])[0]
+    x, y, _, _ = load_curves.data_set("digits", 0, 12, 6)
     expected = [float(data_separation(x.reshape(len(x), -1), y, kind=kind)) for kind in ("trace", "pinv")]
     found = [float(record[name].sel(probe="train")[0]) for name in ("load", "load_pinv")]
     np.testing.assert_allclose(found, expected, rtol=1e-4)
@@ -48,9 +48,9 @@ def test_load_of_the_inputs_is_their_separation():
 
 def test_bad_settings_are_refused():
     with pytest.raises(ValueError, match="normalisation must be one of batch, constant"):
-        training.train([training.DEFAULTS | TINY | {"normalisation": "layer"}])
+        load_curves.train([load_curves.DEFAULTS | TINY | {"normalisation": "layer"}])
     with pytest.raises(ValueError, match="name must be one of"):
-        training.train([training.DEFAULTS | TINY | {"data": "svhn"}])
+        load_curves.train([load_curves.DEFAULTS | TINY | {"data": "svhn"}])
 
 
 def test_shapes():
@@ -69,7 +69,7 @@ def _diagram(bend, straight_gain=0.0):
     load = 1 - layers / 2 - bends[..., None, None, None] * layers**2 / 2 + 0.0004 * random.normal(size=(3, 4, 5, 2, 8))
     accuracy = 0.97 - np.abs(bends)[..., None, None] + straight_gain * np.abs(bends)[..., None, None] * np.ones((5, 2))
     accuracy = accuracy + 0.0002 * random.normal(size=(3, 4, 5, 2))
-    dims = ("slope", "dropout", "seed", "probe", "layer")
+    dims = ("slope", "dropout", "trial", "probe", "layer")
     pinv = np.where((slopes < 1)[:, None, None, None, None], load, 0.1 * load)
     record = xr.Dataset(
         {"load": (dims, load), "load_pinv": (dims, pinv), "accuracy": (dims[:-1], accuracy)},
@@ -120,7 +120,7 @@ def test_accuracy_elsewhere_is_caught():
     layers, bends = np.arange(8), np.array([0.0, 0.1, 0.2])
     load = np.broadcast_to((-layers - bends[:, None] * layers**2)[None, :, None], (2, 3, 4, 8))
     score = np.broadcast_to(np.array([0.5, 0.9, 0.9])[None, :, None], (2, 3, 4)) + 1e-3 * np.arange(4)
-    dims = ("kind", "setting", "seed")
+    dims = ("kind", "setting", "trial")
     spoilt = xr.Dataset({"load": ((*dims, "layer"), load), "score": (dims, score)})
     assert _failed(much_data.check(spoilt)) == {"fig-s12a-accuracy", "fig-s12b-accuracy"}
     assert not _failed(much_data.check(spoilt.assign(score=1 - spoilt["score"])))
@@ -146,7 +146,9 @@ def test_settings_without_the_effect_are_caught(name, spoil, expected, monkeypat
         fitted = xr.Dataset({name + end: 0.0 for name in chain.FITTED for end in ("", "_low", "_high")})
         fitted = fitted.assign(residual=1.0, simulation_gap=0.0, ok=True)
         monkeypatch.setattr(
-            chain, "fit_chain", lambda load, times: fitted.assign(fitted_load=(("time", "layer"), load.mean(axis=0)))
+            chain,
+            "estimate_chain",
+            lambda load, times: fitted.assign(fitted_load=(("time", "layer"), load.mean(axis=0))),
         )
     experiment = registry.find(f"phases/{name}")
     config = dataclasses.replace(experiment.config("smoke"), **small, **spoil)
@@ -155,7 +157,7 @@ def test_settings_without_the_effect_are_caught(name, spoil, expected, monkeypat
 
 
 def test_constants_keep_the_variance_of_features():
-    from dynascope.networks.special import ConstantMLP  # noqa: PLC0415 (torch)
+    from dynascope.networks.mlp_variants import ConstantMLP  # noqa: PLC0415 (torch)
 
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
@@ -168,5 +170,5 @@ def test_constants_keep_the_variance_of_features():
 def test_records_of_curves_are_labelled():
     config = dataclasses.replace(registry.find("phases/regression").config("smoke"), epochs=1, seeds=2, samples=10)
     record = curves.run_regression(config)
-    assert record["load"].dims == ("kind", "setting", "seed", "layer")
+    assert record["load"].dims == ("kind", "setting", "trial", "layer")
     assert record["kind"].values.tolist() == list(curves.KINDS)

@@ -23,7 +23,7 @@ def cases(**values):
     table = np.array([list(each) for each in values.values()])[:, :, None] + JITTER  # (case, variable, network)
     accuracy, kappa, dimension, used = table.transpose(1, 0, 2)
     path = np.stack([kappa + 0.5, kappa + 0.1, kappa], -1)
-    both = ("case", "network", "step", "probe")
+    both = ("case", "trial", "step", "probe")
 
     def over(array):
         return both, np.stack([np.broadcast_to(array[..., None], path.shape)] * 2, -1)
@@ -33,7 +33,7 @@ def cases(**values):
             "accuracy": over(accuracy),
             "kappa": (both, np.stack([path] * 2, -1)),
             "effective_dimension": over(dimension),
-            "dimension_utilization": (("case", "network"), used),
+            "dimension_utilization": (("case", "trial"), used),
         },
         coords={"case": list(values), "step": [1, 10, 100], "probe": ["train", "test"]},
     )
@@ -119,7 +119,7 @@ def grokked(late, early, kappa):
     accuracy[1:, :, 1, 1], accuracy[1:, :, 2, 1] = early + JITTER, 0.95
     distance = np.full((len(rows), NETWORKS, 3, 2), kappa[1])
     distance[0] = kappa[0]
-    dims = ("row", "network", "step", "probe")
+    dims = ("row", "trial", "step", "probe")
     return xr.Dataset(
         {"accuracy": (dims, accuracy), "kappa": (dims, distance)},
         coords={"row": rows, "step": steps, "probe": ["train", "test"]},
@@ -143,7 +143,7 @@ def test_levers_that_do_nothing_are_caught(monkeypatch):
 
 
 def modular(test, kappa):
-    dims = ("network", "step", "probe")
+    dims = ("trial", "step", "probe")
     accuracy = np.array([[0.0, 0.0], [1.0, test[0]], [1.0, test[1]]]) + JITTER[:, None, None]
     accuracy[..., 1:, 0] = 1.0
     distance = np.array([[0.5, 0.5], [kappa[0]] * 2, [kappa[1]] * 2]) + JITTER[:, None, None]

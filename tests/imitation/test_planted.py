@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dynascope import LocallyElastic, PowerLaw, imitate
 from dynascope.imitation.pipeline import imitate_to
 from dynascope.imitation.summary import averages, best
-from dynascope.models.elastic.following import drifts, follow, power_law, solve
+from dynascope.models.elastic.path_fit import drifts, follow, power_law, solve
 
 START = np.array([[0.5, -0.1, 0.1], [-0.2, 0.4, 0.1], [0.0, -0.3, 0.6]])
 TIMES = np.linspace(0.0, 60.0, 121)
@@ -17,7 +17,7 @@ TIMES = np.linspace(0.0, 60.0, 121)
 
 def recorded(means, times=TIMES):
     """The record that an ensemble would have left."""
-    return xr.Dataset({"class_mean": (("copy", "step", "class", "logit"), means)}, coords={"step": times})
+    return xr.Dataset({"class_mean": (("trial", "step", "class", "logit"), means)}, coords={"step": times})
 
 
 @pytest.fixture(scope="module")

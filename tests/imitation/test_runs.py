@@ -6,21 +6,21 @@ import xarray as xr
 
 from dynascope import LocallyElastic, imitate, save
 from dynascope.imitation import class_means
-from dynascope.monitor.results import assemble
+from dynascope.monitor.reading import assemble
 
 STEPS = np.arange(0, 400, 10)
 
 
-def growing(copies=4, classes=3):
+def growing(trials=4, classes=3):
     random = np.random.default_rng(0)
     means = np.linspace(0.1, 2.0, len(STEPS))[:, None, None] * (np.eye(classes) - 1 / classes)
-    return means + 0.05 * random.standard_normal((copies, *means.shape))
+    return means + 0.05 * random.standard_normal((trials, *means.shape))
 
 
 def ensemble(means=None):
     means = growing() if means is None else means
-    coords = {"copy": np.arange(len(means)) + 5, "step": ("step", STEPS, {"units": "updates"})}
-    return xr.Dataset({"class_mean": (("copy", "step", "class", "logit"), means)}, coords=coords)
+    coords = {"trial": np.arange(len(means)) + 5, "step": ("step", STEPS, {"units": "updates"})}
+    return xr.Dataset({"class_mean": (("trial", "step", "class", "logit"), means)}, coords=coords)
 
 
 def watched(path):
@@ -53,7 +53,7 @@ def test_a_single_watched_run_is_imitated_and_forecast_but_has_no_other_half():
 
 
 def test_copies_that_diverged_are_named_and_left_out():
-    means = growing(copies=6)
+    means = growing(trials=6)
     means[2, 7:] = np.nan
     with pytest.warns(RuntimeWarning, match="trial 7 at 70"):
         found = class_means(ensemble(means))
@@ -66,7 +66,7 @@ def test_copies_that_diverged_are_named_and_left_out():
 @pytest.mark.parametrize(
     ("run", "words"),
     [
-        (3.0, "run must be a record of Ensemble.fit, watch or simulate, or a path to one, got float"),
+        (3.0, "run must be a record of Ensemble.train, watch or simulate, or a path to one, got float"),
         ([], "at least one run"),
         (xr.Dataset({"loss": ("step", np.ones(40))}), "run must hold class means: .* it holds loss"),
         (ensemble(growing(classes=3)[:, :, :1]), "at least 2 classes, got 1"),

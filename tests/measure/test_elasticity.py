@@ -1,5 +1,7 @@
 """Local elasticity against steps that are really made and gradients that are written out; models stay untouched."""
 
+import random
+
 import numpy as np
 import pytest
 import torch
@@ -113,6 +115,34 @@ def test_nothing_is_changed(measure):
     assert [parameter._version for parameter in model.parameters()] == versions
     assert torch.equal(torch.get_rng_state(), states[0])
     assert np.array_equal(np.random.get_state()[1], states[1])  # noqa: NPY002
+
+
+class Noisy(nn.Module):
+    """Draws from every generator that a training run may rely on."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(6, 3)
+
+    def forward(self, x):
+        random.random()
+        np.random.normal()  # noqa: NPY002
+        return self.inner(x) + 1e-3 * torch.randn(3)
+
+
+@pytest.mark.parametrize("measure", [class_elasticity, gradient_gram])
+def test_a_model_that_draws_leaves_all_random_states_alone(measure):
+    inputs, labels = _probe()
+    model = Noisy()
+
+    def drawn():
+        return torch.randn(3).tolist(), np.random.normal(size=3).tolist(), random.random()  # noqa: NPY002
+
+    torch.manual_seed(0), np.random.seed(0), random.seed(0)  # noqa: NPY002
+    expected = drawn()
+    torch.manual_seed(0), np.random.seed(0), random.seed(0)  # noqa: NPY002
+    measure(model, inputs, labels)
+    assert drawn() == expected
 
 
 def test_flags_come_back_when_the_model_fails():

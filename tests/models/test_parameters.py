@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope.models.parameters import as_float, broadcast, flag, grid
+from dynascope.checks import as_float, flag
+from dynascope.models.parameters import broadcast, grid
 
 FREE = {"a": (), "b": ()}
 

@@ -31,7 +31,7 @@ def _march(step, parameters, **options):
     given = {"dt": 0.1, "saves": np.array([0, 10]), "trials": 16, "elements": 1, "seed": 0} | options
     with jax.enable_x64(True):
         start = {"x": jnp.ones((given["elements"], len(parameters["rate"]), 16))}
-        return [state["x"] for state in stepping.march(step, start, parameters, **given)]
+        return [state["x"] for state in stepping.saved_states(step, start, parameters, **given)]
 
 
 def test_decay_meets_the_discrete_solution():

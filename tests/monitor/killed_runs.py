@@ -13,7 +13,7 @@ import time
 import torch
 
 from dynascope import watch
-from dynascope.monitor.results import open_run
+from dynascope.monitor.reading import open_run
 from networks import Cnn, images, train
 
 

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from dynascope.measure.side_effects import undisturbed
 from dynascope.monitor.layers import Layer, find_layers, read_features, reduce
 from dynascope.monitor.probing import Probe, logits_of
-from dynascope.monitor.quiet import undisturbed
 from networks import Cnn, ResNet, Transformer, images, mlp, tokens, vectors
 
 

@@ -14,8 +14,8 @@ import torch
 from torch import nn
 
 from dynascope import watch
+from dynascope.measure.side_effects import undisturbed
 from dynascope.monitor import attach
-from dynascope.monitor.quiet import undisturbed
 from networks import mlp, seed_all, train, vectors
 
 

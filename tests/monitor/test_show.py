@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from dynascope import cli, watch
 from dynascope.monitor import verdicts
-from dynascope.monitor.results import assemble
+from dynascope.monitor.reading import assemble
 from dynascope.plots.watch import plot_watched
 from dynascope.report import watch_report
 from networks import mlp, train, vectors

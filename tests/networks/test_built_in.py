@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import stats
 
-from dynascope.networks import CNN, MLP, VGG16, LeNet, ModularTransformer, ResNet18, chance
+from dynascope.networks import CNN, MLP, VGG16, LeNet, ModularTransformer, ResNet18, draws
 from dynascope.networks.network import Dropout, LeakyReLU
 
 SMALL = {
@@ -71,20 +71,20 @@ def test_dropout_keeps_the_mean(key):
 
 
 def test_random_numbers_are_uniform_and_independent():
-    drawn = torch.stack([chance.uniform(chance.keys(torch.tensor(s), 3), (20_000,), torch.float64) for s in range(4)])
+    drawn = torch.stack([draws.uniform(draws.keys(torch.tensor(s), 3), (20_000,), torch.float64) for s in range(4)])
     for row in drawn.numpy():
         assert stats.kstest(row, "uniform").pvalue > 1e-3
         assert abs(np.corrcoef(row[:-1], row[1:])[0, 1]) < 4 / np.sqrt(20_000)
     off = np.corrcoef(drawn.numpy())[np.triu_indices(4, 1)]
     assert np.abs(off).max() < 4 / np.sqrt(20_000)
-    assert stats.kstest(chance.normal(torch.tensor(3), (20_000,), torch.float64).numpy(), "norm").pvalue > 1e-3
+    assert stats.kstest(draws.normal(torch.tensor(3), (20_000,), torch.float64).numpy(), "norm").pvalue > 1e-3
 
 
 def test_splitmix_against_its_published_outputs():
     # the first outputs of SplitMix64 started at 1234567
     expected = [6457827717110365317, 3203168211198807973, 9817491932198370423]
-    place = torch.arange(1, 4) * chance._GOLDEN
-    assert [int(z) % 2**64 for z in chance.mix(torch.tensor(1234567) + place)] == expected
+    place = torch.arange(1, 4) * draws._GOLDEN
+    assert [int(z) % 2**64 for z in draws.mix(torch.tensor(1234567) + place)] == expected
 
 
 @pytest.mark.parametrize(

@@ -17,15 +17,15 @@ A, B, C, D = diabetes()
 
 
 def ensemble(network=NET, **options):
-    return Ensemble(network, **({"copies": 2, "learning_rate": 0.1, "batch_size": 4, "seed": 2} | options))
+    return Ensemble(network, **({"trials": 2, "learning_rate": 0.1, "batch_size": 4, "seed": 2} | options))
 
 
 def test_probes_by_name_are_those_alone(tmp_path):
-    both = ensemble().fit(X, Y, steps=8, record_every=4, probe={"train": (X, Y), "test": (X[:20], Y[:20])})
+    both = ensemble().train(X, Y, steps=8, record_every=4, probe={"train": (X, Y), "test": (X[:20], Y[:20])})
     assert both["probe"].values.tolist() == ["train", "test"]
-    assert both["class_mean"].dims == ("copy", "step", "probe", "class", "logit")
-    assert both["train_loss"].dims == ("copy", "step")
-    alone = ensemble().fit(X, Y, steps=8, record_every=4, probe=(X[:20], Y[:20]))
+    assert both["class_mean"].dims == ("trial", "step", "probe", "class", "logit")
+    assert both["train_loss"].dims == ("trial", "step")
+    alone = ensemble().train(X, Y, steps=8, record_every=4, probe=(X[:20], Y[:20]))
     for name in ("class_mean", "loss", "accuracy"):
         np.testing.assert_allclose(both[name].sel(probe="test"), alone[name], atol=1e-6)
     assert load(save(both, tmp_path / "run.nc")).identical(both)
@@ -34,15 +34,15 @@ def test_probes_by_name_are_those_alone(tmp_path):
 def test_a_probe_may_hold_labels_of_each_copy():
     own = np.stack([Y, (Y + 1) % 3])
     fast = ensemble(optimizer="adam", learning_rate=0.01)
-    run = fast.fit(X, own, steps=300, probe={"own": (X, own), "true": (X, Y)}, record_every=300)
+    run = fast.train(X, own, steps=300, probe={"own": (X, own), "true": (X, Y)}, record_every=300)
     assert (run["accuracy"].sel(probe="own").isel(step=-1) > 0.9).all()
-    assert float(run["accuracy"].sel(probe="true").isel(step=-1, copy=1)) < 0.1
+    assert float(run["accuracy"].sel(probe="true").isel(step=-1, trial=1)) < 0.1
 
 
 def test_regression_is_ordinary_regression():
     network = MLP(10, 1, width=6, depth=1, activation="linear", target_scale=2.0)
-    own = Ensemble(network, copies=2, learning_rate=0.2, batch_size=354, loss="mse", sampling="shuffled", seed=1)
-    run = own.fit(A, B, steps=3000, record_every=500, probe={"train": (A, B), "test": (C, D)}, measures=("load",))
+    own = Ensemble(network, trials=2, learning_rate=0.2, batch_size=354, loss="mse", sampling="shuffled", seed=1)
+    run = own.train(A, B, steps=3000, record_every=500, probe={"train": (A, B), "test": (C, D)}, measures=("load",))
     assert not {"accuracy", "class_mean"} & set(run.data_vars)
     with_bias = np.column_stack([A, np.ones(len(A))]).astype(float)
     fit, rest, *_ = np.linalg.lstsq(with_bias, 2.0 * B.astype(float), rcond=None)
@@ -56,23 +56,23 @@ def test_regression_is_ordinary_regression():
 
 def test_targets_of_several_outputs_and_of_each_copy():
     targets = np.stack([np.eye(3)[Y], 2 * np.eye(3)[Y]])
-    labels = ensemble(loss="mse").fit(X, Y, steps=8, record_every=8)
-    same = ensemble(loss="mse").fit(X, targets[0], steps=8, record_every=8)
+    labels = ensemble(loss="mse").train(X, Y, steps=8, record_every=8)
+    same = ensemble(loss="mse").train(X, targets[0], steps=8, record_every=8)
     np.testing.assert_allclose(labels["loss"], same["loss"], atol=1e-7)
-    own = ensemble(loss="mse").fit(X, targets, steps=8, record_every=8, probe=(X, targets))
+    own = ensemble(loss="mse").train(X, targets, steps=8, record_every=8, probe=(X, targets))
     np.testing.assert_allclose(own["loss"][0], labels["loss"][0], atol=1e-7)
     double = Ensemble(
-        MLP((1, 8, 8), 3, width=10, depth=2, target_scale=2.0), copies=[1], learning_rate=0.1, batch_size=4, seed=2
+        MLP((1, 8, 8), 3, width=10, depth=2, target_scale=2.0), trials=[1], learning_rate=0.1, batch_size=4, seed=2
     )
     double.settings = type(double.settings)(**(vars(double.settings) | {"loss": "mse"}))
-    np.testing.assert_allclose(own["loss"][1], double.fit(X, Y, steps=8, record_every=8)["loss"][0], atol=1e-6)
+    np.testing.assert_allclose(own["loss"][1], double.train(X, Y, steps=8, record_every=8)["loss"][0], atol=1e-6)
 
 
 def test_settings_that_change_on_the_way():
     network = MLP((1, 8, 8), 3, width=10, depth=2, dropout=0.0)
     later = {5: {"learning_rate": [0.2, 0.3], "dropout": 0.3}, 9: {"dropout": 0.0, "weight_decay": 0.1}}
-    changed = ensemble(network).fit(X, Y, steps=12, record_every=1, later=later)
-    plain = ensemble(network).fit(X, Y, steps=12, record_every=1)
+    changed = ensemble(network).train(X, Y, steps=12, record_every=1, later=later)
+    plain = ensemble(network).train(X, Y, steps=12, record_every=1)
     np.testing.assert_array_equal(changed["loss"][:, :6], plain["loss"][:, :6])
     assert (changed["loss"][:, 6:] != plain["loss"][:, 6:]).all()
     by_hand = Trainer(network, ensemble(network).settings, X, Y)
@@ -80,7 +80,7 @@ def test_settings_that_change_on_the_way():
     for name, buffer in by_hand.buffers.items():
         if name.endswith("dropout"):
             buffer.fill_(0.3)
-    by_hand._per_copy()  # which looks whether there is any dropout
+    by_hand._per_trial()  # which looks whether there is any dropout
     by_hand.rate = torch.tensor([0.2, 0.3])
     by_hand.advance(4)
     np.testing.assert_allclose(by_hand.losses(by_hand.outputs(X), by_hand.labels(Y)), changed["loss"][:, 9], rtol=1e-5)
@@ -96,7 +96,7 @@ def test_changed_settings_survive_an_interruption(tmp_path, monkeypatch, stop_af
     network = MLP((1, 8, 8), 3, width=10, depth=2, dropout=0.1)
     fit = {"steps": 20, "record_every": 4, "measures": ("load", "kappa"), "probe": {"a": (X, Y), "b": (X[:9], Y[:9])}}
     fit["later"] = {6: {"dropout": 0.4, "label_noise": 0.5, "input_noise": 0.1, "learning_rate": 0.01}}
-    whole = ensemble(network).fit(X, Y, **fit)
+    whole = ensemble(network).train(X, Y, **fit)
     advance, taken = Trainer.advance, []
 
     def stopping(self, steps):
@@ -107,19 +107,19 @@ def test_changed_settings_survive_an_interruption(tmp_path, monkeypatch, stop_af
 
     monkeypatch.setattr(Trainer, "advance", stopping)
     with pytest.raises(Stop):
-        ensemble(network).fit(X, Y, **fit, checkpoint=tmp_path / "run.npz", checkpoint_every=2)
+        ensemble(network).train(X, Y, **fit, checkpoint=tmp_path / "run.npz", checkpoint_every=2)
     monkeypatch.setattr(Trainer, "advance", advance)
-    resumed = ensemble(network).fit(X, Y, **fit, checkpoint=tmp_path / "run.npz", checkpoint_every=2)
+    resumed = ensemble(network).train(X, Y, **fit, checkpoint=tmp_path / "run.npz", checkpoint_every=2)
     assert digest(resumed) == digest(whole)
     with pytest.raises(ValueError, match="belongs to another run"):
-        ensemble(network).fit(X, Y, **(fit | {"later": None}), checkpoint=tmp_path / "run.npz")
+        ensemble(network).train(X, Y, **(fit | {"later": None}), checkpoint=tmp_path / "run.npz")
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_the_last_layer_alone_is_a_linear_model(optimizer):
     own = ensemble(trained="last", optimizer=optimizer, learning_rate=0.01, weight_decay=0.01)
     before = Trainer(NET, own.settings, X, Y).state()
-    run = own.fit(X, Y, steps=30, record_every=30)
+    run = own.train(X, Y, steps=30, record_every=30)
     after = own.trainer.state()
     for name in before:
         if name.startswith("parameter/"):
@@ -130,9 +130,9 @@ def test_the_last_layer_alone_is_a_linear_model(optimizer):
 def test_the_transformer_learns_some_arithmetic():
     x, y, _, _ = modular_arithmetic(7, "addition", train_share=0.8)
     own = Ensemble(
-        ModularTransformer(7, width=16, heads=2), copies=2, batch_size=20, optimizer="adam", learning_rate=5e-3
+        ModularTransformer(7, width=16, heads=2), trials=2, batch_size=20, optimizer="adam", learning_rate=5e-3
     )
-    run = own.fit(x, y, steps=120, record_every=120, probe=(x, y))
+    run = own.train(x, y, steps=120, record_every=120, probe=(x, y))
     assert (run["accuracy"][:, -1] > 0.9).all()
 
 
@@ -155,7 +155,7 @@ def test_the_transformer_learns_some_arithmetic():
 )
 def test_bad_data(x, y, options, message):
     with pytest.raises(ValueError, match=message):
-        ensemble().fit(x, y, **({"steps": 3} | options))
+        ensemble().train(x, y, **({"steps": 3} | options))
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_bad_data(x, y, options, message):
     [
         (np.ones((36, 2)), {}, r"y must be targets \(sample, 3\), got shape \(36, 2\)"),
         (np.full((36, 3), np.nan), {}, "y must be finite"),
-        (np.ones((3, 36, 3)), {}, "one row for each of 2 copies, got 3"),
+        (np.ones((3, 36, 3)), {}, "one row for each of 2 trials, got 3"),
         (np.ones((30, 3)), {}, "one label for each of the 36 inputs, got 30"),
         (np.ones((36, 3)), {"measures": "load_pinv"}, "load_pinv for regression"),
         (np.ones((36, 3)), {"measures": "load"}, "got 36 samples and 64 features"),
@@ -171,14 +171,14 @@ def test_bad_data(x, y, options, message):
 )
 def test_bad_targets(y, options, message):
     with pytest.raises(ValueError, match=message):
-        ensemble(loss="mse").fit(X, y, **({"steps": 3} | options))
+        ensemble(loss="mse").train(X, y, **({"steps": 3} | options))
 
 
 def test_features_of_all_copies():
     own = ensemble()
     with pytest.raises(ValueError, match="call fit first"):
         own.features(X)
-    run = own.fit(X, Y, steps=5, record_every=5, keep_outputs=True)
+    run = own.train(X, Y, steps=5, record_every=5, keep_outputs=True)
     found = own.features(X, at=["act_1"])
     assert found["act_1"].shape == (2, 36, 10)
     np.testing.assert_allclose(found["logits"], run["output"][:, -1], atol=1e-6)
@@ -189,9 +189,9 @@ def test_features_of_all_copies():
 
 def test_other_refusals():
     with pytest.raises(ValueError, match="label_noise must be 0 for regression"):
-        ensemble(loss="mse", label_noise=0.1).fit(X, np.eye(3)[Y], steps=3)
+        ensemble(loss="mse", label_noise=0.1).train(X, np.eye(3)[Y], steps=3)
     with pytest.raises(ValueError, match="y must hold at least 2 classes, got 1"):
-        ensemble(MLP((1, 8, 8), 1)).fit(X, Y * 0, steps=3)
+        ensemble(MLP((1, 8, 8), 1)).train(X, Y * 0, steps=3)
     with pytest.raises(ValueError, match="trained must be one of all, last"):
         ensemble(trained="first")
     with pytest.raises(ValueError, match="vary: dropout must be at most"):

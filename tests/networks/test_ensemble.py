@@ -1,4 +1,4 @@
-"""Ensemble.fit: the record, resuming, copies that fail, and what is refused."""
+"""Ensemble.train: the record, resuming, trials that fail, and what is refused."""
 
 import numpy as np
 import pytest
@@ -15,17 +15,17 @@ NET = MLP((1, 8, 8), 3, width=10, depth=2, dropout=0.1)
 
 
 def ensemble(**options):
-    return Ensemble(NET, **({"copies": 3, "learning_rate": 0.1, "batch_size": 4, "seed": 2} | options))
+    return Ensemble(NET, **({"trials": 3, "learning_rate": 0.1, "batch_size": 4, "seed": 2} | options))
 
 
 def test_the_record_is_what_the_networks_do():
     own = ensemble(learning_rate=[0.1, 0.2, 0.3], vary={"dropout": [0.0, 0.1, 0.2]})
     probe = geomnist(per_class=4, seed=5)
     probe = probe[0].reshape(12, 1, 8, 4, 8, 4).mean((3, 5)), probe[1]
-    run = own.fit(X, Y, steps=25, probe=probe, record_every=10, keep_outputs=True)
+    run = own.train(X, Y, steps=25, probe=probe, record_every=10, keep_outputs=True)
     assert run["step"].values.tolist() == [0, 10, 20, 25]
-    assert run["class_mean"].dims == ("copy", "step", "class", "logit")
-    assert run["output"].dims == ("copy", "step", "sample", "logit")
+    assert run["class_mean"].dims == ("trial", "step", "class", "logit")
+    assert run["output"].dims == ("trial", "step", "sample", "logit")
     assert not set(run.data_vars) & set(run.dims)
     np.testing.assert_array_equal(run["dropout"], [0.0, 0.1, 0.2])
     inputs = own.trainer.inputs(probe[0])
@@ -45,7 +45,7 @@ def test_the_record_is_what_the_networks_do():
 
 def test_networks_learn_the_shapes():
     x, y = geomnist(per_class=60)
-    run = Ensemble(LeNet(3), copies=2, learning_rate=0.003, batch_size=16, optimizer="adam").fit(
+    run = Ensemble(LeNet(3), trials=2, learning_rate=0.003, batch_size=16, optimizer="adam").train(
         x, y, steps=150, probe=geomnist(per_class=30, seed=9), record_every=150
     )
     assert (run["accuracy"][:, -1] > 0.9).all()
@@ -53,15 +53,15 @@ def test_networks_learn_the_shapes():
 
 
 def test_same_seed_same_record_and_it_survives_the_disk(tmp_path):
-    first, again, other = (ensemble(seed=seed).fit(X, Y, steps=6, record_every=3) for seed in (1, 1, 2))
+    first, again, other = (ensemble(seed=seed).train(X, Y, steps=6, record_every=3) for seed in (1, 1, 2))
     assert digest(first) == digest(again)
     assert digest(first) != digest(other)
     assert load(save(first, tmp_path / "run.nc")).identical(first)
 
 
 def test_drawn_outputs_are_those_before_the_update():
-    no_dropout = ensemble(copies=2, batch_size=1, vary={"dropout": [0.0, 0.0]})
-    run = no_dropout.fit(X, Y, steps=5, record_every=list(range(6)), keep_outputs=True, keep_drawn=True)
+    no_dropout = ensemble(trials=2, batch_size=1, vary={"dropout": [0.0, 0.0]})
+    run = no_dropout.train(X, Y, steps=5, record_every=list(range(6)), keep_outputs=True, keep_drawn=True)
     order = no_dropout.trainer.batches(0, 5).numpy()
     for i in range(2):
         np.testing.assert_array_equal(run["drawn_label"][i, :, 0], Y[order[:, i, 0]])
@@ -81,7 +81,7 @@ class Stop(Exception):
 def test_an_interrupted_run_continues_bit_for_bit(tmp_path, monkeypatch, options):
     file = tmp_path / "sub" / "run.npz"
     fit = {"steps": 40, "record_every": 7, "keep_drawn": True}
-    whole = ensemble(**options).fit(X, Y, **fit)
+    whole = ensemble(**options).train(X, Y, **fit)
     advance, taken = Trainer.advance, []
 
     def stopping(self, steps):
@@ -92,60 +92,60 @@ def test_an_interrupted_run_continues_bit_for_bit(tmp_path, monkeypatch, options
 
     monkeypatch.setattr(Trainer, "advance", stopping)
     with pytest.raises(Stop):
-        ensemble(**options).fit(X, Y, **fit, checkpoint=file, checkpoint_every=5)
+        ensemble(**options).train(X, Y, **fit, checkpoint=file, checkpoint_every=5)
     taken.clear()
     monkeypatch.setattr(Trainer, "advance", lambda self, steps: (taken.append(steps), advance(self, steps))[1])
-    resumed = ensemble(**options).fit(X, Y, **fit, checkpoint=file, checkpoint_every=5)
+    resumed = ensemble(**options).train(X, Y, **fit, checkpoint=file, checkpoint_every=5)
     assert sum(taken) == 40 - 19  # what was saved, after steps 5, 12 and 19, is not computed again
     assert digest(resumed) == digest(whole)
     taken.clear()
-    assert digest(ensemble(**options).fit(X, Y, **fit, checkpoint=file)) == digest(whole)
+    assert digest(ensemble(**options).train(X, Y, **fit, checkpoint=file)) == digest(whole)
     assert taken == []  # finished: nothing is trained
     fit |= {"steps": 47, "record_every": [*range(0, 40, 7), 40]}
-    longer = ensemble(**options).fit(X, Y, **fit, checkpoint=file)
+    longer = ensemble(**options).train(X, Y, **fit, checkpoint=file)
     assert longer["step"].values.tolist() == [*range(0, 40, 7), 40, 47]
     assert sum(taken) == 7
 
 
 def test_checkpoints_of_other_runs_are_refused(tmp_path):
     file = tmp_path / "run.npz"
-    ensemble().fit(X, Y, steps=4, record_every=2, checkpoint=file)
+    ensemble().train(X, Y, steps=4, record_every=2, checkpoint=file)
     for other, data in ((ensemble(seed=3), X), (ensemble(), X + 1)):
         with pytest.raises(ValueError, match="belongs to another run"):
-            other.fit(data, Y, steps=4, record_every=2, checkpoint=file)
+            other.train(data, Y, steps=4, record_every=2, checkpoint=file)
     with pytest.raises(ValueError, match="belongs to another run"):
-        ensemble().fit(X, Y, steps=4, record_every=1, checkpoint=file)
+        ensemble().train(X, Y, steps=4, record_every=1, checkpoint=file)
     file.write_bytes(b"something else")
     with pytest.raises(ValueError, match="damaged"):
-        ensemble().fit(X, Y, steps=4, record_every=2, checkpoint=file)
+        ensemble().train(X, Y, steps=4, record_every=2, checkpoint=file)
 
 
 def test_a_copy_that_diverges_is_named_and_the_others_go_on():
     rates = [0.1, 1e30, 0.1]
-    with pytest.warns(RuntimeWarning, match=r"copy 1 at step \d+ was not finite; the other 2 copies went on"):
-        run = ensemble(learning_rate=rates).fit(X, Y, steps=20, record_every=5)
+    with pytest.warns(RuntimeWarning, match=r"trial 1 at step \d+ was not finite; the other 2 trials went on"):
+        run = ensemble(learning_rate=rates).train(X, Y, steps=20, record_every=5)
     assert run["diverged_at"].values[[0, 2]].tolist() == [-1, -1]
     assert 0 < int(run["diverged_at"][1]) <= 3
-    healthy = ensemble(copies=[0, 2]).fit(X, Y, steps=20, record_every=5)
+    healthy = ensemble(trials=[0, 2]).train(X, Y, steps=20, record_every=5)
     np.testing.assert_allclose(run["class_mean"][[0, 2]], healthy["class_mean"], atol=1e-5)
-    with pytest.raises(FloatingPointError, match=r"all 2 copies left the finite numbers, the first at step \d"):
-        ensemble(copies=2, learning_rate=1e30).fit(X, Y, steps=20)
+    with pytest.raises(FloatingPointError, match=r"all 2 trials left the finite numbers, the first at step \d"):
+        ensemble(trials=2, learning_rate=1e30).train(X, Y, steps=20)
 
 
 def test_labels_of_their_own():
     shares = (0.0, 0.3, 0.6)
     own = np.stack([corrupt_labels(Y, share) for share in shares])
-    together = ensemble().fit(X, own, steps=10, probe=(X, Y), record_every=10)
+    together = ensemble().train(X, own, steps=10, probe=(X, Y), record_every=10)
     for i in range(3):
-        alone = ensemble(copies=[i]).fit(X, own[i], steps=10, probe=(X, Y), record_every=10)
+        alone = ensemble(trials=[i]).train(X, own[i], steps=10, probe=(X, Y), record_every=10)
         np.testing.assert_allclose(alone["class_mean"][0], together["class_mean"][i], atol=1e-5)
     with pytest.raises(ValueError, match="probe must be given"):
-        ensemble().fit(X, own, steps=10)
+        ensemble().train(X, own, steps=10)
 
 
 def test_the_progress_bar_says_loss_and_speed(capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
-    ensemble().fit(X, Y, steps=6, record_every=2, progress=True)
+    ensemble().train(X, Y, steps=6, record_every=2, progress=True)
     shown = capsys.readouterr().err
     assert "loss" in shown
     assert "steps/s" in shown
@@ -154,9 +154,9 @@ def test_the_progress_bar_says_loss_and_speed(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"copies": 0}, "copies"),
-        ({"copies": []}, "list of the numbers"),
-        ({"learning_rate": [0.1, 0.2]}, r"learning_rate must be one number or 3, one for each copy, got shape \(2,\)"),
+        ({"trials": 0}, "trials"),
+        ({"trials": []}, "list of the numbers"),
+        ({"learning_rate": [0.1, 0.2]}, r"learning_rate must be one number or 3, one for each trial, got shape \(2,\)"),
         ({"learning_rate": -0.1}, "learning_rate must be at least 0"),
         ({"momentum": 1.5}, "momentum must be at most 1"),
         ({"label_noise": 1.5}, "label_noise must be at most 1"),
@@ -193,12 +193,12 @@ def test_bad_settings(options, message):
         (X, Y, {"probe": (X, Y * 0)}, "probe labels must hold every class"),
         (X, Y, {"probe": (X[:5], Y)}, "probe must hold one label for each of the 5 inputs, got 36"),
         (X, Y, {"checkpoint": "run.pt"}, "checkpoint must end in .npz"),
-        (X, np.stack([Y, Y]), {"probe": (X, Y)}, "one row for each of 3 copies, got 2"),
+        (X, np.stack([Y, Y]), {"probe": (X, Y)}, "one row for each of 3 trials, got 2"),
     ],
 )
 def test_bad_data(x, y, options, message):
     with pytest.raises(ValueError, match=message):
-        ensemble().fit(x, y, **({"steps": 3} | options))
+        ensemble().train(x, y, **({"steps": 3} | options))
 
 
 def test_other_refusals():
@@ -207,9 +207,9 @@ def test_other_refusals():
     with pytest.raises(ValueError, match="batch_size must be a whole number of at least 2, got 1"):
         Ensemble(MLP(batch_norm=True), batch_size=1)
     with pytest.raises(ValueError, match="batch_size must be at most 36"):
-        ensemble(batch_size=37).fit(X, Y, steps=1)
+        ensemble(batch_size=37).train(X, Y, steps=1)
     with pytest.raises(ValueError, match="call fit first"):
         ensemble().trained(0)
     tokens = np.stack([*np.divmod(np.arange(9), 3), np.full(9, 4)], 1)
     with pytest.raises(ValueError, match="x must be whole numbers from 0 to 3, got 4"):
-        Ensemble(ModularTransformer(3, width=4), copies=2).fit(tokens, np.arange(9) % 3, steps=1)
+        Ensemble(ModularTransformer(3, width=4), trials=2).train(tokens, np.arange(9) % 3, steps=1)

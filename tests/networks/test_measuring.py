@@ -1,4 +1,4 @@
-"""Measures taken of all copies at once are those of dynascope.measure, copy by copy."""
+"""Measures taken of all trials at once are those of dynascope.measure, trial by trial."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ TOKENS = np.stack([*np.divmod(np.arange(23), 5), np.full(23, 5)], 1)  # of all 2
 
 
 def one_by_one(name, features, y, probes, last):
-    """The same measure from dynascope.measure, for one copy."""
+    """The same measure from dynascope.measure, for one trial."""
     if name in ("load", "load_pinv"):
         kind = "regression" if y.dtype.kind == "f" else {"load": "trace", "load_pinv": "pinv"}[name]
         return [float(data_separation(features[each], y, kind=kind)) for each in probes]
@@ -30,26 +30,26 @@ def one_by_one(name, features, y, probes, last):
 @given(st.integers(2, 5), st.integers(3, 30), st.integers(0, 99), st.booleans())
 def test_random_features(classes, width, seed, single):
     random = np.random.default_rng(seed)
-    copies, samples = 3, 24
+    trials, samples = 3, 24
     y = random.permutation(np.arange(samples) % classes)
-    x = random.normal(size=(copies, samples, width)) * 10.0 ** random.uniform(-1, 1, width) + random.normal(size=width)
+    x = random.normal(size=(trials, samples, width)) * 10.0 ** random.uniform(-1, 1, width) + random.normal(size=width)
     x[..., 0] += y  # so that kappa sees something that differs
     features = {
         "a": x,
         "b": x[..., : (width + 1) // 2] ** 2 + y[:, None],
-        "logits": random.normal(size=(copies, samples, 3)),
+        "logits": random.normal(size=(trials, samples, 3)),
     }
     if single:
         features = {name: each.astype(np.float32) for name, each in features.items()}
     found = measured(
         MEASURES,
         {name: torch.as_tensor(each) for name, each in features.items()},
-        torch.as_tensor(y).expand(copies, -1),
+        torch.as_tensor(y).expand(trials, -1),
         classes=classes,
         probes=("a", "b"),
         last="b",
     )
-    for i in range(copies):
+    for i in range(trials):
         own = {name: each[i] for name, each in features.items()}
         for name in MEASURES:
             expected = one_by_one(name, own, y, ("a", "b"), "b")
@@ -103,11 +103,11 @@ NETWORKS = {
 @pytest.mark.parametrize("name", NETWORKS)
 def test_recorded_while_training(name, monkeypatch):
     network, x, y = NETWORKS[name]
-    own = Ensemble(network, copies=3, batch_size=4, precision="float64", learning_rate=0.02)
-    run = own.fit(x, y, steps=6, record_every=6, measures=MEASURES, probe={"all": (x, y), "part": (x[:20], y[:20])})
-    assert run["load"].dims == ("copy", "step", "probe", "layer")
+    own = Ensemble(network, trials=3, batch_size=4, precision="float64", learning_rate=0.02)
+    run = own.train(x, y, steps=6, record_every=6, measures=MEASURES, probe={"all": (x, y), "part": (x[:20], y[:20])})
+    assert run["load"].dims == ("trial", "step", "probe", "layer")
     assert run["layer"].values.tolist() == list(network.probes)
-    assert run["kappa"].dims == run["loss"].dims == ("copy", "step", "probe")
+    assert run["kappa"].dims == run["loss"].dims == ("trial", "step", "probe")
     for probe, rows in (("all", slice(None)), ("part", slice(20))):
         for i in range(3):
             inputs = own.trainer.inputs(x)[rows]
@@ -116,10 +116,10 @@ def test_recorded_while_training(name, monkeypatch):
             features = {layer: each.numpy() for layer, each in features.items()}
             for measure in MEASURES:
                 expected = one_by_one(measure, features, y[rows], network.probes, network.last)
-                seen = run[measure].sel(probe=probe).isel(copy=i, step=-1)
+                seen = run[measure].sel(probe=probe).isel(trial=i, step=-1)
                 np.testing.assert_allclose(seen, expected, rtol=1e-9, atol=1e-10, err_msg=measure)
-    monkeypatch.setitem(training._HELD, "cpu", 1)  # memory for one copy at a time
-    again = Ensemble(network, copies=3, batch_size=4, precision="float64", learning_rate=0.02).fit(
+    monkeypatch.setitem(training._HELD, "cpu", 1)  # memory for one trial at a time
+    again = Ensemble(network, trials=3, batch_size=4, precision="float64", learning_rate=0.02).train(
         x, y, steps=6, record_every=6, measures=MEASURES
     )
     for measure in (*MEASURES, "loss", "accuracy", "class_mean"):

@@ -63,7 +63,7 @@ def test_samples_are_those_of_the_task():
 
 
 def test_training_sets_lie_within_each_other_and_batches_within_them():
-    trainer = ParityTrainer(settings(data=(10, 40), batch=500))
+    trainer = ParityTrainer(settings(data=(10, 40), batch_size=500))
     drawn = trainer._numbers()
     assert [set(row.tolist()) for row in drawn] == [set(range(n)) for n in (10, 10, 40, 40)]
     x, _ = trainer.inputs(NUMBERS[:10].expand(4, -1))

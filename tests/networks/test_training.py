@@ -1,4 +1,4 @@
-"""An ensemble against ordinary PyTorch training, copy by copy."""
+"""An ensemble against ordinary PyTorch training, trial by trial."""
 
 import copy
 
@@ -36,19 +36,19 @@ CASES = {
 }
 
 
-def settings(copies=(0, 1, 2), **options):
+def settings(trials=(0, 1, 2), **options):
     arrays = {name: np.array(value) if isinstance(value, list) else value for name, value in options.items()}
-    rate = np.array([0.01, 0.02, 0.005])[list(copies)]
-    return Settings(copies=np.array(copies), learning_rate=rate, seed=4, **({"precision": "float64"} | arrays))
+    rate = np.array([0.01, 0.02, 0.005])[list(trials)]
+    return Settings(trials=np.array(trials), learning_rate=rate, seed=4, **({"precision": "float64"} | arrays))
 
 
 def one_after_another(network, given, x, y, steps):
-    """Each copy by itself: modules, torch.optim, no vmap; from the same start and with the same batches."""
+    """Each trial by itself: modules, torch.optim, no vmap; from the same start and with the same batches."""
     order = Trainer(network, given, x, y).batches(0, steps)
     weights, buffers = initial_state(network, given)
     x = torch.as_tensor(x, dtype=torch.int64 if network.tokens else torch.float64)
     trained = []
-    for i in range(len(given.copies)):
+    for i in range(len(given.trials)):
         own = copy.deepcopy(network).double().train()
         own.load_state_dict({name: held[i] for name, held in {**weights, **buffers}.items()})
         shared = {"lr": float(given.learning_rate[i]), "weight_decay": float(np.broadcast_to(given.weight_decay, 3)[i])}
@@ -82,7 +82,7 @@ def test_same_as_training_one_after_another(case):
     expected = one_after_another(network, given, x, y, 12)
     torch.testing.assert_close(trainer.outputs(x), expected, rtol=1e-7, atol=1e-9)
     assert float((start - expected).abs().max()) > 1e-3  # something was learnt
-    alone = trainer.copy_of(1)
+    alone = trainer.network_of(1)
     torch.testing.assert_close(alone(trainer.inputs(x)), expected[1], rtol=1e-7, atol=1e-9)
 
 

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import xarray as xr
 
-from dynascope.sweep import Sweepable
+from dynascope.sweep import Workload
 
 
 def walk(drift=0.0, noise=1.0, steps=5, seed=0, pause=0.0, log=""):
@@ -29,7 +29,7 @@ def walk_packs(pack):
     return runs
 
 
-PACKED = Sweepable(
+PACKED = Workload(
     walk_packs,
     {"drift": 0.0, "noise": 1.0, "steps": 5, "seed": 0, "pause": 0.0, "log": ""},
     shared=("steps",),

@@ -1,4 +1,4 @@
-"""Packs that are really trained together: copies of one ensemble, each with its own slope and start."""
+"""Packs that are really trained together: trials of one ensemble, each with its own slope and start."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 
 from dynascope import digest
 from dynascope.networks import MLP, Ensemble
-from dynascope.sweep import Sweepable, sweep
+from dynascope.sweep import Workload, sweep
 from dynascope.sweep.folder import RESULTS, SweepFolder
 
 DEFAULTS = {"slope": 0.0, "learning_rate": 0.05, "batch_size": 4, "seed": 0}
@@ -18,17 +18,17 @@ def train(pack):
     settings = {name: [each[name] for each in pack] for name in ("slope", "learning_rate", "seed")}
     ensemble = Ensemble(
         MLP((3,), 2, width=6, depth=2),
-        copies=settings["seed"],
+        trials=settings["seed"],
         learning_rate=settings["learning_rate"],
         batch_size=pack[0]["batch_size"],
         vary={"slope": settings["slope"]},
         device="cpu",
     )
-    run = ensemble.fit(x, (x[:, 0] > 0).astype(int), steps=30, record_every=10)
-    return [run.isel(copy=place, drop=True)[["loss", "accuracy"]].drop_attrs() for place in range(len(pack))]
+    run = ensemble.train(x, (x[:, 0] > 0).astype(int), steps=30, record_every=10)
+    return [run.isel(trial=place, drop=True)[["loss", "accuracy"]].drop_attrs() for place in range(len(pack))]
 
 
-ABLE = Sweepable(train, DEFAULTS, shared=("batch_size",), seconds=10.0)
+ABLE = Workload(train, DEFAULTS, shared=("batch_size",), seconds=10.0)
 GRID = [{"slope": slope, "batch_size": batch} for batch in (4, 8) for slope in (0.0, 0.3, 0.6)]
 GRID = [each | {"seed": number} for number, each in enumerate(GRID)]
 

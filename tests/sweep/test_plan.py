@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from small_experiments import PACKED, fragile, walk
 
 from dynascope.sweep.plan import Task, address, make_packs, make_plan
-from dynascope.sweep.sweepable import Sweepable, as_sweepable
+from dynascope.sweep.workload import Workload, as_workload
 
-WALK = as_sweepable(walk)
+WALK = as_workload(walk)
 
 
 def test_all_combinations_in_the_order_of_the_grid_with_defaults_filled_in():
@@ -69,13 +69,13 @@ def test_bad_grids_are_refused_before_any_work(grid, options, message):
 
 def test_what_has_no_default_must_be_given_and_seeds_need_a_seed():
     with pytest.raises(ValueError, match="x must be given in the grid or in fixed: fragile has no default for it"):
-        make_plan(as_sweepable(fragile), {"seed": [1]})
+        make_plan(as_workload(fragile), {"seed": [1]})
     with pytest.raises(ValueError, match="seeds must be left out: half has no parameter `seed`"):
-        make_plan(Sweepable(lambda pack: pack, {"x": 1.0}, name="half"), {"x": [1.0]}, seeds=3)
+        make_plan(Workload(lambda pack: pack, {"x": 1.0}, name="half"), {"x": [1.0]}, seeds=3)
     with pytest.raises(ValueError, match="shared must name parameters out of x, got 'y'"):
-        Sweepable(lambda pack: pack, {"x": 1.0}, shared=("y",))
+        Workload(lambda pack: pack, {"x": 1.0}, shared=("y",))
     with pytest.raises(ValueError, match="experiment must be a function"):
-        as_sweepable(3)
+        as_workload(3)
 
 
 @given(
@@ -85,7 +85,7 @@ def test_what_has_no_default_must_be_given_and_seeds_need_a_seed():
 )
 def test_packs_hold_every_task_once_share_what_is_shared_and_last_as_long_as_asked(steps, costs, length):
     tasks = [Task({"steps": each, "seed": index}, str(index)) for index, each in enumerate(steps)]
-    able = Sweepable(len, {"steps": 1, "seed": 0}, shared=("steps",), seconds=lambda each: costs[each["steps"] - 1])
+    able = Workload(len, {"steps": 1, "seed": 0}, shared=("steps",), seconds=lambda each: costs[each["steps"] - 1])
     packs = make_packs(able, tasks, length)
     assert sorted(int(task.key) for pack in packs for task in pack) == list(range(len(steps)))
     for pack in packs:
@@ -101,4 +101,4 @@ def test_a_pack_is_one_configuration_where_the_cost_is_unknown():
     tasks = make_plan(WALK, {"drift": [0.0, 1.0]}).tasks
     assert make_packs(WALK, tasks, 30.0) == [[tasks[0]], [tasks[1]]]
     with pytest.raises(ValueError, match="seconds of walk_packs must be a number above 0, got 0"):
-        make_packs(Sweepable(PACKED.run, PACKED.defaults, seconds=0), tasks, 30.0)
+        make_packs(Workload(PACKED.run, PACKED.defaults, seconds=0), tasks, 30.0)

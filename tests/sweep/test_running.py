@@ -12,11 +12,11 @@ from small_experiments import PACKED, fragile, walk
 
 from dynascope import SpringBlock, digest, load, save
 from dynascope.experiments.registry import EXPERIMENTS, find
-from dynascope.sweep import Sweepable, asked, gather, status
+from dynascope.sweep import Workload, asked, gather, status
 from dynascope.sweep import sweep as sweep_anywhere
 from dynascope.sweep.folder import RESULTS, SweepFolder
 from dynascope.sweep.plan import as_text
-from dynascope.sweep.sweepable import as_sweepable
+from dynascope.sweep.workload import as_workload
 
 sweep = functools.partial(sweep_anywhere, scheduler="here")
 
@@ -87,7 +87,7 @@ def test_a_task_that_raises_keeps_its_traceback_and_the_others_go_on(tmp_path):
 
 
 def test_one_bad_configuration_does_not_take_its_pack_with_it(tmp_path):
-    able = Sweepable(fragile_packs, {"x": 1.0}, seconds=1.0)
+    able = Workload(fragile_packs, {"x": 1.0}, seconds=1.0)
     with pytest.warns(RuntimeWarning, match="1 of 7 tasks failed"):
         table = sweep(able, {"x": np.arange(7.0)}, tmp_path)
     assert (table["outcome"] == "failed").values.tolist() == [x == 2 for x in range(7)]
@@ -100,7 +100,7 @@ def fragile_packs(pack):
 
 def test_a_pack_with_too_few_results_or_none_that_is_a_dataset_fails(tmp_path):
     with pytest.warns(RuntimeWarning, match="2 of 2 tasks failed"):
-        sweep(Sweepable(too_few, {"x": 1.0}, seconds=1.0), {"x": [1.0, 2.0]}, tmp_path / "a")
+        sweep(Workload(too_few, {"x": 1.0}, seconds=1.0), {"x": [1.0, 2.0]}, tmp_path / "a")
     assert (
         "run must return 1 datasets, one for each configuration, got 0"
         in status(tmp_path / "a")["failures"][0]["error"]
@@ -198,7 +198,7 @@ def test_a_model_family_and_an_experiment_of_the_registry(tmp_path):
 
 def test_every_experiment_of_the_registry_has_an_address():
     for name in EXPERIMENTS:
-        able = as_sweepable(find(name), "smoke")
+        able = as_workload(find(name), "smoke")
         as_text(able.defaults)
         assert able.defaults, name
 

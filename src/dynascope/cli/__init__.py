@@ -22,7 +22,7 @@ from dynascope.cli.simulate import FAMILIES, simulate_app
 from dynascope.cli.sweep import sweep_app
 from dynascope.experiments.claims import summary
 from dynascope.experiments.registry import find, names
-from dynascope.monitor.results import is_run, open_run
+from dynascope.monitor.reading import is_run, open_run
 from dynascope.monitor.show import print_run
 from dynascope.records import attribute, check_writable, load, to_json, write_text
 

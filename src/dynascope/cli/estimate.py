@@ -48,13 +48,13 @@ def estimate_spring_block(
     as_json: Json = False,
 ) -> None:
     """Fit the friction and noise of the spring-block chain to measured load curves."""
-    from dynascope.models.spring_block.fit import fit_chain  # noqa: PLC0415 (JAX's solvers)
+    from dynascope.models.spring_block.estimate import estimate_chain  # noqa: PLC0415 (JAX's solvers)
 
     check_place(out, "chain-fit")
     record = load(file)
     if "load" not in record:
         raise ValueError(f"{file} must hold load over time and layer, it holds {', '.join(map(str, record)) or 'none'}")
-    found = fit_chain(record["load"], time_scale=time_scale, target=target, dt=dt)
+    found = estimate_chain(record["load"], time_scale=time_scale, target=target, dt=dt)
     write(found, out or Path("results") / f"chain-fit-{digest(found)[:12]}.nc", as_json=as_json)
     if not as_json:
         _print_chain(found)

@@ -13,7 +13,7 @@ from dynascope.records import check_writable, to_json, write_text
 
 Runs = Annotated[
     list[Path] | None,
-    typer.Argument(help="Records of Ensemble.fit or watched runs; if not given, networks are trained."),
+    typer.Argument(help="Records of Ensemble.train or watched runs; if not given, networks are trained."),
 ]
 
 

@@ -10,9 +10,10 @@ import numpy as np
 import typer
 
 from dynascope.cli.output import Json, Place, check_place, write
-from dynascope.models.deep_linear import DeepLinear, ModeEquation
+from dynascope.models.deep_linear import DeepLinear
 from dynascope.models.elastic import LocallyElastic
 from dynascope.models.linear_modes import ScalarNetwork
+from dynascope.models.mode_equation import ModeEquation
 from dynascope.models.multilinear import Multilinear
 from dynascope.models.parameters import ParameterValue, grid
 from dynascope.models.spring_block import SpringBlock

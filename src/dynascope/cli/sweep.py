@@ -20,7 +20,10 @@ from dynascope.cli.simulate import FAMILIES, parse_numbers
 from dynascope.experiments.registry import EXPERIMENTS, find
 from dynascope.records import save, to_json
 from dynascope.sweep import asked, gather, status, sweep
-from dynascope.sweep.sweepable import Sweepable, as_sweepable
+from dynascope.sweep.workload import Workload, as_workload
+
+# where things have gone that the folders of older sweeps name
+_MOVED = {"dynascope.experiments.phases.training": "dynascope.experiments.phases.load_curves"}
 
 
 class _RunByDefault(TyperGroup):
@@ -174,12 +177,12 @@ def _write(table: xr.Dataset, path: Path, *, as_json: bool) -> None:
         print(f"{finished} of {table['outcome'].size} tasks finished\nrecord: {path}")
 
 
-def _find(name: str, scale: str) -> Sweepable:
+def _find(name: str, scale: str) -> Workload:
     """Look an experiment up in the registry, among the model families, or by module:function."""
     if name in EXPERIMENTS:
-        return as_sweepable(find(name), scale)
+        return as_workload(find(name), scale)
     if name in FAMILIES:
-        return as_sweepable(FAMILIES[name])
+        return as_workload(FAMILIES[name])
     module, _, attribute = name.partition(":")
     if not attribute:
         raise ValueError(
@@ -189,7 +192,7 @@ def _find(name: str, scale: str) -> Sweepable:
     if "" not in sys.path:
         sys.path.insert(0, str(Path.cwd()))  # as python -m does
     try:
-        return as_sweepable(getattr(importlib.import_module(module), attribute))
+        return as_workload(getattr(importlib.import_module(_MOVED.get(module, module)), attribute))
     except (ImportError, AttributeError) as error:
         raise ValueError(
             f"experiment must be module:function that can be imported from here, got {name!r}: {error}"

@@ -18,7 +18,7 @@ from dynascope.experiments.claims import SCALES, Claim, Finding, not_run
 from dynascope.experiments.sources import Source
 from dynascope.records import attribute, with_provenance
 from dynascope.statistics.errors import Estimate
-from dynascope.sweep.sweepable import Sweepable
+from dynascope.sweep.workload import Workload
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,7 +62,7 @@ class Experiment:
     kind: Literal["equation", "figure", None] = None
     needs: tuple[str, ...] = ()
     adapted: str = ""
-    sweep: Sweepable | None = None
+    sweep: Workload | None = None
     name: str = ""
     title: str = ""
 
@@ -86,8 +86,8 @@ class Experiment:
         """How a scale differs from what the paper did: the fields that differ from its largest scale, or `adapted`.
 
         >>> from dynascope.experiments.registry import find
-        >>> find("spring_block/left_friction").adapted_at("smoke")
-        'trials'
+        >>> find("spring_block/equilibrium").adapted_at("smoke")
+        'chains'
         """
         here, paper = asdict(self.settings(scale)), asdict(self.settings("paper"))
         differing = [name for name, value in here.items() if value != paper[name]]
@@ -144,7 +144,7 @@ class Experiment:
         """Run at a scale and judge.
 
         >>> from dynascope.experiments.registry import find
-        >>> record, findings = find("spring_block/effective_friction").evaluate("smoke")
+        >>> record, findings = find("spring_block/equilibrium").evaluate("smoke")
         >>> {finding.verdict for finding in findings} <= {"reproduced", "erratum"}
         True
         """

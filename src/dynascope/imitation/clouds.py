@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from dynascope.measure.collapse import etf_distance
 from dynascope.measure.hyperplanes import separable
-from dynascope.models.elastic.following import Drift, solve
+from dynascope.models.elastic.path_fit import Drift, solve
 
 _MOMENTS = 51  # at which separability is decided
 
@@ -24,7 +24,7 @@ def noise_covariance(
     up to (growth)²: C is the slope of V between a twelfth and a sixth of the path. Jitter, by which single batches
     throw class means about, does not add up and drops out. A single trial is compared with its own drift alone.
 
-    >>> from dynascope.models.elastic.following import drifts
+    >>> from dynascope.models.elastic.path_fit import drifts
     >>> paths = np.random.default_rng(0).standard_normal((200, 400, 2, 1)).cumsum(axis=1)
     >>> paths += np.random.default_rng(1).standard_normal(paths.shape)  # jitter
     >>> still = np.zeros((399, 2, 2))

@@ -3,11 +3,11 @@
 import numpy as np
 from jaxtyping import Float
 
-from dynascope.models.elastic.compare import relative_difference
+from dynascope.checks import one_of
+from dynascope.models.elastic.difference import relative_difference
 from dynascope.models.elastic.estimate import estimate_strengths
-from dynascope.models.elastic.following import Drift, drifts, follow, power_law, solve
 from dynascope.models.elastic.geometry import geometry_blocks
-from dynascope.models.parameters import one_of
+from dynascope.models.elastic.path_fit import Drift, drifts, follow, power_law, solve
 
 NORMS = ("H", "plain")
 BASELINES = ("persistence", "isotropic", "trend")

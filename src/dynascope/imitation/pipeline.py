@@ -48,7 +48,7 @@ def train(training: Training, folder: Path, *, progress: bool | None = None) -> 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     run = train(Training(trials=2, steps=40, per_class=4), Path(folder))
-    >>> run["class_mean"].sizes["copy"]
+    >>> run["class_mean"].sizes["trial"]
     2
     """
     from dynascope.networks import Ensemble, LeNet  # noqa: PLC0415 (imports torch)
@@ -56,13 +56,13 @@ def train(training: Training, folder: Path, *, progress: bool | None = None) -> 
     x, y, probe = images_of(training)
     ensemble = Ensemble(
         LeNet(classes=int(y.max()) + 1, channels=x.shape[1]),
-        copies=training.trials,
+        trials=training.trials,
         learning_rate=training.learning_rate,
         seed=training.seed,
     )
     every = max(1, training.steps // _RECORDS)
     checkpoint = folder / "networks.npz"
-    run = ensemble.fit(
+    run = ensemble.train(
         x, y, training.steps, probe=probe, record_every=every, checkpoint=checkpoint, progress=progress
     )  # fmt: skip
     run = run.assign_attrs(data=training.data)

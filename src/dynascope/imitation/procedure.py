@@ -7,19 +7,19 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from dynascope.checks import count, one_of, scalar
 from dynascope.imitation import judging
 from dynascope.imitation.clouds import collapse, noise_covariance, separability
 from dynascope.imitation.runs import class_means
-from dynascope.models.elastic.compare import learning_stages
 from dynascope.models.elastic.estimate import STRENGTHS, estimate_strengths
-from dynascope.models.elastic.following import MODELS, Drift, drifts, follow, power_law, solve
 from dynascope.models.elastic.geometry import symmetric_root
 from dynascope.models.elastic.model import LocallyElastic
+from dynascope.models.elastic.path_fit import MODELS, Drift, drifts, follow, power_law, solve
 from dynascope.models.elastic.strengths import PowerLaw
 from dynascope.models.elastic.tails import tail_index
-from dynascope.models.elastic.trials import bootstrap_weights, interval, resampled, too_few
-from dynascope.models.parameters import count, one_of, scalar
 from dynascope.records import digest, with_provenance
+from dynascope.statistics.resampling import bootstrap_weights, interval, resampled, too_few
+from dynascope.statistics.stages import learning_stages
 
 PROCEDURES = ("followed", "published")
 _HORIZON = 40  # a path is followed a fortieth of its points ahead
@@ -45,7 +45,7 @@ def imitate(
     `models.elastic.following`), the ODE and the SDE are solved with them, from the reference time on. Nothing is
     rescaled. Time is that of the record: training steps.
 
-    run: what `class_means` reads: a record of `Ensemble.fit`, a watched run, a path to either, or a list of them.
+    run: what `class_means` reads: a record of `Ensemble.train`, a watched run, a path to either, or a list of them.
     geometry: one of isotropic, logits, mixture, softmax (two strengths: α within, β between classes), general (logits
         with a strength for every ordered pair) and kernel (softmax (B.4) with one for every pair), a list of these, or
         "all"; several give the result a dimension `geometry`.

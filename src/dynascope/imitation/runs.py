@@ -10,10 +10,10 @@ import numpy as np
 import xarray as xr
 
 from dynascope.models.elastic.recorded import load_class_means
-from dynascope.monitor.results import is_run, open_run
+from dynascope.monitor.reading import is_run, open_run
 from dynascope.records import load
 
-_NAMES = {"copy": "trial", "step": "time", "logit": "feature", "output": "feature"}
+_NAMES = {"step": "time", "logit": "feature", "output": "feature"}
 _DIMS = ("trial", "time", "class", "feature")
 _FEWEST = 20  # times: a quarter of them must still show a trend
 
@@ -21,7 +21,7 @@ _FEWEST = 20  # times: a quarter of them must still show a trend
 def class_means(run: Any) -> xr.DataArray:
     """Class means (trial, time, class, feature) of a run; a single run has one trial.
 
-    run: a record of `Ensemble.fit` or of a simulation (class_mean), a record of `watch` (class_logits), a path to
+    run: a record of `Ensemble.train` or of a simulation (class_mean), a record of `watch` (class_logits), a path to
     either, to the folder of a watched run or to an .npz file with times and class_means; or a list of these, with the
     same times, whose trials are put side by side. Time is training steps (model time for a simulation). Trials that
     left the finite numbers are left out with a warning that names them.
@@ -38,7 +38,7 @@ def class_means(run: Any) -> xr.DataArray:
         run = _read(Path(run))
     if not isinstance(run, xr.Dataset | xr.DataArray):
         raise ValueError(
-            f"run must be a record of Ensemble.fit, watch or simulate, or a path to one, got {type(run).__name__}"
+            f"run must be a record of Ensemble.train, watch or simulate, or a path to one, got {type(run).__name__}"
         )
     return _finite(_checked(_found(run) if isinstance(run, xr.Dataset) else run))
 
@@ -56,7 +56,7 @@ def _found(record: xr.Dataset) -> xr.DataArray:
             return known.dropna("step", how="all") if name == "class_logits" else known
     held = ", ".join(map(str, record.data_vars)) or "nothing"
     raise ValueError(
-        f"run must hold class means: class_mean as Ensemble.fit records it, or class_logits as watch does, it holds "
+        f"run must hold class means: class_mean as Ensemble.train records it, or class_logits as watch does, it holds "
         f"{held}"
     )
 

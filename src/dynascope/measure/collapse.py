@@ -6,9 +6,9 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from dynascope.checks import as_float, count
 from dynascope.measure.arrays import class_codes, float64_of, rank_of, rounding_of, rows_of, to_numpy
 from dynascope.measure.separation import class_split
-from dynascope.models.parameters import as_float, count
 
 
 def simplex_etf(classes: Any, features: Any = None, *, seed: Any = None) -> Float[np.ndarray, "class feature"]:

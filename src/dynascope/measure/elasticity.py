@@ -14,8 +14,10 @@ from torch.autograd import forward_ad
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from dynascope.checks import count, scalar
 from dynascope.measure.arrays import class_codes
-from dynascope.models.parameters import count, scalar
+from dynascope.measure.side_effects import undisturbed
+from dynascope.statistics.errors import over_trials
 
 _dual: Any = forward_ad.make_dual
 _parts_of_dual: Any = forward_ad.unpack_dual
@@ -65,7 +67,7 @@ def class_elasticity(
     classes, codes = _probe(model, inputs, labels)
     chosen = [random.permutation(np.flatnonzero(codes == k))[:steps] for k in range(len(classes))]
     truth = torch.as_tensor(classes[codes], device=inputs.device)
-    with _undisturbed(model), _plain_attention(), _read(model, layer) as read:
+    with undisturbed(model), _plain_attention(), _read(model, layer) as read:
         step = _Step(read, _leaves(model), inputs, truth, codes, loss, rate)
         rows = [
             np.stack([step.moves(int(sample)) for sample in each]) for each in chosen
@@ -130,9 +132,8 @@ class _Step:
 
 def _summary(classes: np.ndarray, rows: list[np.ndarray]) -> xr.Dataset:
     means = np.stack([each.mean(axis=0) for each in rows], axis=-1)  # (2, class, source)
-    tried = [len(each) for each in rows]
-    errors = [each[:, 0].std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.full(len(rows), np.nan)
-              for each, n in zip(rows, tried, strict=True)]  # fmt: skip
+    unknown = np.full(len(rows), np.nan)  # of a single step
+    errors = [over_trials(each[:, 0], axis=0).error if len(each) > 1 else unknown for each in rows]
     intra, inter = _inside_outside(means[0])
     return xr.Dataset(
         {
@@ -175,7 +176,7 @@ def gradient_gram(
     classes, codes = _probe(model, inputs, labels)
     limit = scalar("max_memory", max_memory, above=0.0)
     groups = [inputs[torch.as_tensor(np.flatnonzero(codes == k), device=inputs.device)] for k in range(len(classes))]
-    with _undisturbed(model), _read(model, layer) as read:
+    with undisturbed(model), _read(model, layer) as read:
         weights = _leaves(model)
         outputs = read(weights, inputs[:1]).shape[1]
         rows = len(classes) * outputs
@@ -219,12 +220,12 @@ def _mean_slopes(read: Any, weights: Mapping[str, torch.Tensor], names: list[str
     total: Any = 0
     for chunk in torch.split(group, _CHUNK):
         with torch.enable_grad():
-            mean = read.features(weights, chunk).sum(dim=0) / len(group)  # (output,)
+            means = (read.features(weights, chunk).sum(dim=0) / len(group)).unbind()  # one for each output
         chosen = [weights[name] for name in names]
         rows = []
-        for index in range(len(mean)):
+        for index, mean in enumerate(means):
             slopes = torch.autograd.grad(
-                mean[index], chosen, retain_graph=index + 1 < len(mean), materialize_grads=True, allow_unused=True
+                mean, chosen, retain_graph=index + 1 < len(means), materialize_grads=True, allow_unused=True
             )
             rows.append(torch.cat([slope.reshape(-1) for slope in slopes]))
         total = total + torch.stack(rows)
@@ -287,24 +288,6 @@ def _plain_attention() -> Iterator[None]:
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
-
-
-@contextmanager
-def _undisturbed(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode and a private random state inside; flags, buffers and random states as before after it."""
-    flags = {module: module.training for module in model.modules()}
-    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    gpus = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
-    with torch.random.fork_rng(devices=gpus):
-        try:
-            model.eval()
-            yield
-        finally:
-            for module, training in flags.items():
-                module.training = training
-            for name, buffer in model.named_buffers():
-                if not torch.equal(buffer, buffers[name]):
-                    buffer.copy_(buffers[name])
 
 
 def _leaves(model: nn.Module) -> dict[str, torch.Tensor]:

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float, Int
 
+from dynascope.checks import count, one_of, scalar
 from dynascope.measure.arrays import (
     checked,
     class_codes,
@@ -20,7 +21,6 @@ from dynascope.measure.arrays import (
     rows_of,
     to_numpy,
 )
-from dynascope.models.parameters import count, one_of, scalar
 
 KINDS = ("trace", "pinv", "regression")
 MARGIN, DEAD_BELOW, CONFIDENCE = 0.5, 0.1, 0.95
@@ -247,23 +247,42 @@ def describe(
     )
 
 
+def curvature(load: Float[np.ndarray, "*lead layer"]) -> Float[np.ndarray, "*lead"]:
+    """Growth of the work d_ℓ = D_{ℓ−1} − D_ℓ from layer to layer, by least squares: above 0 a curve is concave.
+
+    >>> float(curvature(np.array([3.0, 3.0, 2.0, 0.0])))
+    1.0
+    """
+    work = -np.diff(load, axis=-1)
+    places = np.arange(work.shape[-1]) - (work.shape[-1] - 1) / 2
+    return np.asarray(work @ places / (places @ places))
+
+
+def straightness(load: Float[np.ndarray, "*lead layer"]) -> Float[np.ndarray, "*lead"]:
+    """R² of a straight line through each load curve. Source: spring-block FIG. S5.
+
+    >>> float(straightness(np.array([3.0, 2.0, 1.0])))
+    1.0
+    """
+    places = np.arange(load.shape[-1]) - (load.shape[-1] - 1) / 2
+    centred = load - load.mean(axis=-1, keepdims=True)
+    return np.asarray((centred @ places) ** 2 / (places @ places) / np.vecdot(centred, centred))
+
+
 def _shape_numbers(loads: np.ndarray) -> dict[str, Any]:
     """Curvature and bend of load curves (…, layer)."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        increments = -np.diff(loads, axis=-1)
-        places = np.arange(increments.shape[-1]) - (increments.shape[-1] - 1) / 2
-        curvature = increments @ places / (places @ places)
-        size = np.abs(increments).mean(axis=-1)
-        bend = np.where(size == 0, 0.0, curvature * (increments.shape[-1] - 1) / size)
-    return {"curvature": curvature, "bend": bend}
+        bent, layers = curvature(loads), loads.shape[-1] - 1
+        size = np.abs(np.diff(loads, axis=-1)).mean(axis=-1)
+        bend = np.where(size == 0, 0.0, bent * (layers - 1) / size)
+    return {"curvature": bent, "bend": bend}
 
 
 def _linearity(loads: np.ndarray) -> float:
     """R² of a line; NaN for a level curve, which has nothing to explain."""
     if not np.all(np.isfinite(loads)) or np.ptp(loads) == 0:
         return math.nan
-    places, centred = np.arange(len(loads)) - (len(loads) - 1) / 2, loads - loads.mean()
-    return float((centred @ places) ** 2 / (places @ places) / (centred @ centred))
+    return float(straightness(loads))
 
 
 def _verdict(bend: Any, margin: float) -> np.ndarray:

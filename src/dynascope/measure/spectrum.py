@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from dynascope.checks import flag, scalar
 from dynascope.measure.arrays import BLOCK, basis, checked, float64_of, like, rounding_of, rows_of, to_numpy
-from dynascope.models.parameters import flag, scalar
 
 _FAINT = 1e-12  # intensities below this share of the strongest are rounding
 THRESHOLD = 0.1  # below it features count as minimal, layerwise Definition 2

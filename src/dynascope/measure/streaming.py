@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from dynascope.checks import one_of, scalar
 from dynascope.measure.arrays import (
     class_codes,
     float64_of,
@@ -19,7 +20,6 @@ from dynascope.measure.arrays import (
 )
 from dynascope.measure.arrays import to_numpy as host
 from dynascope.measure.separation import DEAD_BELOW, KINDS, MARGIN, describe, log_ratio
-from dynascope.models.parameters import one_of, scalar
 
 
 class LoadAccumulator:

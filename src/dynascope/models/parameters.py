@@ -11,14 +11,8 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 import xarray as xr
-from jaxtyping import Float
 
-from dynascope.checks import as_float as as_float
-from dynascope.checks import count as count
-from dynascope.checks import flag as flag
-from dynascope.checks import one_of as one_of
-from dynascope.checks import require as require
-from dynascope.checks import scalar as scalar
+from dynascope.checks import as_float
 
 ParameterValue = float | Sequence[Any] | np.ndarray | xr.DataArray
 
@@ -55,19 +49,6 @@ def grid(**axes: Any) -> dict[str, Any]:
             raise ValueError(f"{name} must be a list of at least one number, got shape {values.shape}")
         arrays[name] = xr.DataArray(values, dims=name, coords={name: values})
     return arrays
-
-
-def increasing(name: str, values: Any) -> Float[np.ndarray, " time"]:
-    """Convert to a list of increasing times from 0 or later.
-
-    >>> increasing("times", [1.0, 0.5])
-    Traceback (most recent call last):
-    ValueError: times must be an increasing list that starts at 0 or later, got [1.  0.5]
-    """
-    times = as_float(name, values)
-    if times.ndim != 1 or times.size == 0 or times[0] < 0 or np.any(np.diff(times) <= 0):
-        raise ValueError(f"{name} must be an increasing list that starts at 0 or later, got {times}")
-    return times
 
 
 class UnknownOptionError(TypeError, ValueError):

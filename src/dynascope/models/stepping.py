@@ -16,8 +16,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Int
 
+from dynascope.checks import as_float, require
 from dynascope.models.noise import normals
-from dynascope.models.parameters import as_float, require
 from dynascope.progress import progress_bar
 
 State = dict[str, Any]
@@ -106,7 +106,7 @@ def _advance(
     return after
 
 
-def march(
+def saved_states(
     step: Step,
     state: State,
     parameters: Parameters,
@@ -129,7 +129,7 @@ def march(
     The caller holds JAX's x64 context when `precision` is float64, and may stop iterating early.
 
     >>> drift = lambda state, noise, time, parameters, dt: {"x": state["x"] + dt + 0 * noise}
-    >>> saved = march(drift, {"x": jnp.zeros((1, 1, 16))}, {}, dt=0.5, saves=np.array([0, 2]),
+    >>> saved = saved_states(drift, {"x": jnp.zeros((1, 1, 16))}, {}, dt=0.5, saves=np.array([0, 2]),
     ...               trials=2, elements=1, seed=0, precision="float32")
     >>> [float(state["x"][0, 0, 0]) for state in saved]
     [0.0, 1.0]

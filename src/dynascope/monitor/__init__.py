@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dynascope.monitor.attach import Run, watch
     from dynascope.monitor.loggers import Logger, MLflow, TensorBoard, WandB
-    from dynascope.monitor.results import open_run
+    from dynascope.monitor.reading import open_run
     from dynascope.monitor.verdicts import verdicts
 
 __all__ = ["Logger", "MLflow", "Run", "TensorBoard", "WandB", "open_run", "verdicts", "watch"]

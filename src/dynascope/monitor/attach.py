@@ -12,16 +12,17 @@ import torch
 import xarray as xr
 from torch import nn
 
+from dynascope.checks import count, flag, one_of
 from dynascope.measure.elasticity import Loss
-from dynascope.models.parameters import count, flag, one_of
+from dynascope.measure.side_effects import undisturbed
 from dynascope.monitor import measuring
 from dynascope.monitor.cadence import Cadence
 from dynascope.monitor.journal import Journal
 from dynascope.monitor.layers import MAX_FEATURES, REDUCTIONS, Layers, find_layers, read_features
 from dynascope.monitor.loggers import Logger
 from dynascope.monitor.probing import Probe
-from dynascope.monitor.quiet import uncompiled, undisturbed
-from dynascope.monitor.results import assemble
+from dynascope.monitor.reading import assemble
+from dynascope.monitor.wrappers import uncompiled
 from dynascope.records import save
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dynascope.models.parameters import count, scalar
+from dynascope.checks import count, scalar
 
 PER_DECADE = 10
 

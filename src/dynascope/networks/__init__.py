@@ -1,9 +1,9 @@
-"""Networks to watch, and many copies of them trained at once. Needs PyTorch."""
+"""Networks to watch, each trained many times at once. Needs PyTorch."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from dynascope.networks import special as special
+from dynascope.networks import mlp_variants as mlp_variants
 from dynascope.networks.arguments import device as device
 from dynascope.networks.arguments import device_name as device_name
 from dynascope.networks.cnn import CNN as CNN

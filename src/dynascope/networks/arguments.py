@@ -18,41 +18,41 @@ _AT_MOST = {"momentum": 1.0, "label_noise": 1.0, "dropout": 0.999}
 _ANY_SIGN = ("slope", "input_scale", "output_scale", "weight_scale", "target_scale")
 
 
-def copy_numbers(copies: Any) -> np.ndarray:
-    """Numbers of the copies, from how many or from a list, in which one may come again to run with other settings.
+def trial_numbers(trials: Any) -> np.ndarray:
+    """Numbers of the trials, from how many or from a list, in which one may come again to run with other settings.
 
-    >>> copy_numbers(2).tolist(), copy_numbers([7, 7]).tolist()
+    >>> trial_numbers(2).tolist(), trial_numbers([7, 7]).tolist()
     ([0, 1], [7, 7])
     """
-    if np.ndim(copies) == 0:
-        return np.arange(count("copies", copies))
-    numbers = np.array([count("copies", each, at_least=0) for each in copies], np.int64)
+    if np.ndim(trials) == 0:
+        return np.arange(count("trials", trials))
+    numbers = np.array([count("trials", each, at_least=0) for each in trials], np.int64)
     if numbers.size == 0:
-        raise ValueError(f"copies must be a number, or a list of the numbers of copies, got {copies!r}")
+        raise ValueError(f"trials must be a number, or a list of the numbers of trials, got {trials!r}")
     return numbers
 
 
-def per_copy(given: Mapping[str, Any], copies: int, prefix: str = "") -> dict[str, np.ndarray]:
-    """One number for each copy, of each setting.
+def per_trial(given: Mapping[str, Any], trials: int, prefix: str = "") -> dict[str, np.ndarray]:
+    """One number for each trial, of each setting.
 
-    >>> per_copy({"momentum": 0.5}, 2)["momentum"].tolist()
+    >>> per_trial({"momentum": 0.5}, 2)["momentum"].tolist()
     [0.5, 0.5]
     """
     found = {}
     for name, value in given.items():
         shown, values = prefix + name, as_float(prefix + name, value)
-        if values.shape not in ((), (copies,)):
-            raise ValueError(f"{shown} must be one number or {copies}, one for each copy, got shape {values.shape}")
+        if values.shape not in ((), (trials,)):
+            raise ValueError(f"{shown} must be one number or {trials}, one for each trial, got shape {values.shape}")
         if name not in _ANY_SIGN:
             require(shown, values, values >= 0, "be at least 0")
         if name in _AT_MOST:
             require(shown, values, values <= _AT_MOST[name], f"be at most {_AT_MOST[name]}")
-        found[name] = np.broadcast_to(values, (copies,)).copy()
+        found[name] = np.broadcast_to(values, (trials,)).copy()
     return found
 
 
-def vary(network: Network, given: Any, copies: int) -> dict[str, np.ndarray]:
-    """Settings of the network, one for each copy; those that it does not have are refused.
+def vary(network: Network, given: Any, trials: int) -> dict[str, np.ndarray]:
+    """Settings of the network, one for each trial; those that it does not have are refused.
 
     >>> from dynascope.networks import LeNet
     >>> vary(LeNet(), {"slope": 0.5}, 2)
@@ -63,10 +63,10 @@ def vary(network: Network, given: Any, copies: int) -> dict[str, np.ndarray]:
         if name not in network.adjustable:
             known = ", ".join(network.adjustable) or "none"
             raise ValueError(f"vary must name settings of the network, which has {known}, got {name!r}")
-    return per_copy(given or {}, copies, "vary: ")
+    return per_trial(given or {}, trials, "vary: ")
 
 
-def later(network: Network, given: Any, copies: int, steps: int) -> dict[int, dict[str, np.ndarray]]:
+def later(network: Network, given: Any, trials: int, steps: int) -> dict[int, dict[str, np.ndarray]]:
     """Settings that change after a step: {step: {name: value}}.
 
     >>> from dynascope.networks import MLP
@@ -82,7 +82,7 @@ def later(network: Network, given: Any, copies: int, steps: int) -> dict[int, di
             raise ValueError(f"later must name steps before the last, {steps}, got {step}")
         for name in settings:
             one_of(f"later[{step}]", name, known)
-        found[int(step)] = per_copy(settings, copies, f"later[{step}]: ")
+        found[int(step)] = per_trial(settings, trials, f"later[{step}]: ")
     return found
 
 
@@ -143,19 +143,19 @@ def inputs(name: str, x: Any, network: Network) -> np.ndarray:
     return values.astype(np.int64)
 
 
-def answers(name: str, y: Any, network: Network, *, copies: int, loss: str) -> np.ndarray:
-    """Labels (1 or copy, sample), or with the squared loss targets (1 or copy, sample, output).
+def answers(name: str, y: Any, network: Network, *, trials: int, loss: str) -> np.ndarray:
+    """Labels (1 or trial, sample), or with the squared loss targets (1 or trial, sample, output).
 
     >>> from dynascope.networks import MLP
-    >>> answers("y", [0.5, 1.5], MLP(classes=1), copies=3, loss="mse").shape
+    >>> answers("y", [0.5, 1.5], MLP(classes=1), trials=3, loss="mse").shape
     (1, 2, 1)
     """
     values = np.asarray(y)
     own, rows = (3, "targets") if loss == "mse" and values.dtype.kind == "f" else (2, "labels")
     if own == 3 and values.ndim == 1 and network.classes == 1:
         values = values[:, None]
-    if values.ndim == own and len(values) != copies:
-        raise ValueError(f"{name} must have one row for each of {copies} copies, got {len(values)} of {rows}")
+    if values.ndim == own and len(values) != trials:
+        raise ValueError(f"{name} must have one row for each of {trials} trials, got {len(values)} of {rows}")
     if own == 3:
         if values.shape[-1:] != (network.classes,) or values.ndim not in (2, 3):
             raise ValueError(f"{name} must be targets (sample, {network.classes}), got shape {values.shape}")
@@ -165,18 +165,18 @@ def answers(name: str, y: Any, network: Network, *, copies: int, loss: str) -> n
     return np.stack([checked_labels(f"{name}[{i}]", row, network.classes)[0] for i, row in enumerate(values)])
 
 
-def pair(name: str, given: Any, network: Network, *, copies: int, loss: str) -> tuple[np.ndarray, np.ndarray]:
+def pair(name: str, given: Any, network: Network, *, trials: int, loss: str) -> tuple[np.ndarray, np.ndarray]:
     """Inputs, and labels or targets, of the same samples.
 
     >>> from dynascope.networks import MLP
-    >>> pair("probe", (np.ones((2, 100)), [0, 1]), MLP(classes=2), copies=1, loss="mse")[1]
+    >>> pair("probe", (np.ones((2, 100)), [0, 1]), MLP(classes=2), trials=1, loss="mse")[1]
     array([[0, 1]])
     """
     if not isinstance(given, tuple | list) or len(given) != 2:
         raise ValueError(f"{name} must be (inputs, labels), got {type(given).__name__}")
-    prefix = "" if name == "fit" else f"{name} "
+    prefix = "" if name == "train" else f"{name} "
     x = inputs(prefix + ("inputs" if prefix else "x"), given[0], network)
-    y = answers(prefix + ("labels" if prefix else "y"), given[1], network, copies=copies, loss=loss)
+    y = answers(prefix + ("labels" if prefix else "y"), given[1], network, trials=trials, loss=loss)
     if len(x) != y.shape[1]:
         raise ValueError(f"{prefix or 'y '}must hold one label for each of the {len(x)} inputs, got {y.shape[1]}")
     return x, y

@@ -1,4 +1,4 @@
-"""Train many copies of a network at once and get one labelled record."""
+"""Train a network many times at once and get one labelled record."""
 
 import copy
 import hashlib
@@ -14,6 +14,7 @@ import xarray as xr
 from torch import Tensor
 
 from dynascope.checks import count, flag, one_of
+from dynascope.deprecation import renamed, renamed_arguments
 from dynascope.networks import arguments
 from dynascope.networks.network import Network
 from dynascope.networks.recording import Course
@@ -21,7 +22,7 @@ from dynascope.networks.settings import LOSSES, OPTIMIZERS, SAMPLINGS, TRAINED, 
 from dynascope.networks.training import Trainer
 from dynascope.records import with_provenance
 
-_ON_PROBES = {  # after (copy, step), and (probe) where probes have names
+_ON_PROBES = {  # after (trial, step), and (probe) where probes have names
     "class_mean": ("class", "logit"),
     "loss": (),
     "accuracy": (),
@@ -32,49 +33,50 @@ _ON_PROBES = {  # after (copy, step), and (probe) where probes have names
     "effective_dimension": (),
 }
 _OTHERS = {
-    "train_loss": ("copy", "step"),
-    "drawn_output": ("copy", "update", "draw", "logit"),
-    "drawn_label": ("copy", "update", "draw"),
-    "diverged_at": ("copy",),
+    "train_loss": ("trial", "step"),
+    "drawn_output": ("trial", "update", "draw", "logit"),
+    "drawn_label": ("trial", "update", "draw"),
+    "diverged_at": ("trial",),
 }
 
 
 class Ensemble:
-    """Copies of a network that are trained side by side, each with its own start, batches and settings.
+    """A network that is trained several times side by side, each trial with its own start, batches and settings.
 
     network: one of `dynascope.networks`; it gives the shape, its own weights are not used
-    copies: how many, or a list of their numbers; copy i is the same in every list that holds it, and may come again
+    trials: how many, or a list of their numbers; trial i is the same in every list that holds it, and may come again
         with other settings
-    learning_rate: of all copies, or one for each
+    learning_rate: of all trials, or one for each
     batch_size: samples in a step
-    seed: copy i starts from, and draws its batches and noise from, (seed, i) alone
+    seed: trial i starts from, and draws its batches and noise from, (seed, i) alone
     optimizer: sgd, adam or adamw (β = 0.9, 0.999)
-    momentum: of sgd; one number or one for each copy
+    momentum: of sgd; one number or one for each trial
     weight_decay: weight_decay·w is added to the gradient, under adamw learning_rate·weight_decay·w is subtracted from w
-    label_noise: share of each batch's labels that is drawn anew from all classes; one number or one for each copy
+    label_noise: share of each batch's labels that is drawn anew from all classes; one number or one for each trial
     input_noise: Gaussian noise on each batch, in units of the inputs' standard deviation; one number or one each
-    vary: settings of the network that differ between copies, such as {"slope": [0, 0.5], "dropout": [0, 0.1]}
+    vary: settings of the network that differ between trials, such as {"slope": [0, 0.5], "dropout": [0, 0.1]}
     loss: cross_entropy, or mse: half the mean square of outputs − target_scale·(one-hot label, or target)
     sampling: replacement draws each sample independently; shuffled goes through a new permutation each epoch
     trained: all layers, or the last linear one only, which makes a linear model of the first features
     precision: float32 or float64
     device: cpu, cuda, cuda:1, …; a GPU if there is one. On a GPU the step is captured in a CUDA graph.
 
-    Fails where a copy's memory does not fit beside the others': all live on the device at once.
+    Fails where a trial's memory does not fit beside the others': all live on the device at once.
 
     >>> from dynascope.data import geomnist
     >>> from dynascope.networks import LeNet
     >>> x, y = geomnist(per_class=20)
-    >>> run = Ensemble(LeNet(classes=3), copies=2).fit(x, y, steps=4, record_every=2)
+    >>> run = Ensemble(LeNet(classes=3), trials=2).train(x, y, steps=4, record_every=2)
     >>> dict(run["class_mean"].sizes)
-    {'copy': 2, 'step': 3, 'class': 3, 'logit': 3}
+    {'trial': 2, 'step': 3, 'class': 3, 'logit': 3}
     """
 
+    @renamed_arguments(copies="trials")
     def __init__(
         self,
         network: Any,
         *,
-        copies: Any = 16,
+        trials: Any = 16,
         learning_rate: Any = 0.005,
         batch_size: Any = 1,
         seed: Any = 0,
@@ -92,7 +94,7 @@ class Ensemble:
     ) -> None:
         if not isinstance(network, Network):
             raise ValueError(f"network must be one of dynascope.networks, got {type(network).__name__}")
-        numbers = arguments.copy_numbers(copies)
+        numbers = arguments.trial_numbers(trials)
         given: dict[str, Any] = {
             "learning_rate": learning_rate,
             "momentum": momentum,
@@ -100,13 +102,13 @@ class Ensemble:
             "label_noise": label_noise,
             "input_noise": input_noise,
         }
-        given = dict(arguments.per_copy(given, len(numbers)))
+        given = dict(arguments.per_trial(given, len(numbers)))
         self.network = network
         self.trainer: Trainer | None = None
         self.start: dict[str, Tensor] = {}  # weights that are given, not drawn, and after which stage they end
         self.cut_after: str | None = None
         self.settings = Settings(
-            copies=numbers,
+            trials=numbers,
             **given,
             batch_size=count("batch_size", batch_size, at_least=2 if arguments.has_batch_norm(network) else 1),
             seed=count("seed", seed, at_least=0),
@@ -119,7 +121,7 @@ class Ensemble:
             device=arguments.device(device),
         )
 
-    def fit(
+    def train(
         self,
         x: Any,
         y: Any,
@@ -135,44 +137,44 @@ class Ensemble:
         checkpoint_every: Any = None,
         progress: bool | None = None,
     ) -> xr.Dataset:
-        """Train all copies from the start and record what they do on the probe samples.
+        """Train all trials from the start and record what they do on the probe samples.
 
         x: inputs (sample, *shape of the network)
-        y: labels (sample,), or (copy, sample) where each copy has its own, corrupted ones for instance; for regression
-            (loss="mse") targets (sample, output) or (copy, sample, output), as floats
-        steps: updates of each copy; `step` in the record counts them, 0 is before the first
+        y: labels (sample,), or (trial, sample) where each trial has its own, corrupted ones for instance; for
+            regression (loss="mse") targets (sample, output) or (trial, sample, output), as floats
+        steps: updates of each trial; `step` in the record counts them, 0 is before the first
         probe: (inputs, labels) to measure on, the training samples if not given; or several by name, such as
             {"train": (x, y), "test": (xt, yt)}: what is measured then has a dimension `probe`
         record_every: measure after as many steps, and at the start and end; or a list of steps
         measures: of features, taken on the way: load, load_pinv, kappa, effective_dimension
         later: settings that change on the way, such as {2000: {"dropout": 0.3}}: from the update after step 2000 on
-        keep_outputs: also record `output` (copy, step, sample, logit) of each probe sample
+        keep_outputs: also record `output` (trial, step, sample, logit) of each probe sample
         keep_drawn: also record the drawn samples' outputs before each update, `drawn_output`, and their `drawn_label`
         checkpoint: .npz file: saved on the way, and continued bit for bit (on a CPU) if it is there
         checkpoint_every: save after as many steps; every 30 seconds if not given
 
-        The record holds class_mean (copy, step, class, logit), the mean output over the probe samples of each class,
+        The record holds class_mean (trial, step, class, logit), the mean output over the probe samples of each class,
         in evaluation mode; loss and accuracy on the probe (for regression, loss alone); train_loss, the mean loss of
-        the batches since the step recorded before; and diverged_at, the step at which a copy's loss stopped being
-        finite, or −1. Such a copy is named in a warning, the others go on.
+        the batches since the step recorded before; and diverged_at, the step at which a trial's loss stopped being
+        finite, or −1. Such a trial is named in a warning, the others go on.
 
-        Measures are those of `dynascope.measure`, taken for all copies at once where they train: load (…, layer) is
+        Measures are those of `dynascope.measure`, taken for all trials at once where they train: load (…, layer) is
         log(tr Σw / tr Σb) at the network's probe points, for regression the misfit of the best linear fit; load_pinv
         is log tr(Σw Σb⁺); kappa and effective_dimension, (2.6) of the layerwise thesis, are those of the features that
-        the last linear layer reads. Memory is needed for the features of one copy on all samples of a probe.
+        the last linear layer reads. Memory is needed for the features of one trial on all samples of a probe.
 
         >>> from dynascope.data import geomnist
         >>> from dynascope.networks import MLP
         >>> x, y = geomnist(per_class=20)
         >>> net = MLP((1, 32, 32), 3, width=8, depth=2)
-        >>> run = Ensemble(net, copies=2, learning_rate=[0.1, 0.2]).fit(x, y, steps=5, record_every=[0, 1, 5])
+        >>> run = Ensemble(net, trials=2, learning_rate=[0.1, 0.2]).train(x, y, steps=5, record_every=[0, 1, 5])
         >>> run["step"].values.tolist(), run["learning_rate"].values.tolist()
         ([0, 1, 5], [0.1, 0.2])
         """
         begun = time.perf_counter()
         settings = self.settings
-        whose: dict[str, Any] = {"copies": len(settings.copies), "loss": settings.loss}
-        x, y = arguments.pair("fit", (x, y), self.network, **whose)
+        whose: dict[str, Any] = {"trials": len(settings.trials), "loss": settings.loss}
+        x, y = arguments.pair("train", (x, y), self.network, **whose)
         if settings.batch_size > len(x):
             raise ValueError(f"batch_size must be at most {len(x)}, the samples in x, got {settings.batch_size}")
         if y.dtype.kind == "f" and settings.label_noise.any():
@@ -187,7 +189,7 @@ class Ensemble:
             checkpoint_every=None if checkpoint_every is None else count("checkpoint_every", checkpoint_every),
             progress=progress,
         )
-        settings = replace(settings, later=arguments.later(self.network, later, len(settings.copies), steps))
+        settings = replace(settings, later=arguments.later(self.network, later, len(settings.trials), steps))
         course.fingerprint = self._fingerprint(
             x, y, course, settings=settings, keep_drawn=flag("keep_drawn", keep_drawn)
         )
@@ -195,49 +197,51 @@ class Ensemble:
         arrays = course.run(self.trainer)
         if keep_drawn and y.dtype.kind != "f":
             drawn = self.trainer.batches(0, self.trainer.steps_done).cpu().numpy().swapaxes(0, 1)
-            own = np.broadcast_to(y, (len(settings.copies), y.shape[1]))
+            own = np.broadcast_to(y, (len(settings.trials), y.shape[1]))
             arrays["drawn_label"] = np.stack([row[picked] for row, picked in zip(own, drawn, strict=True)])
         self._warn(arrays["diverged_at"])
         return self._label(arrays, course, settings, time.perf_counter() - begun)
 
+    fit = renamed("fit", train)
+
     def trained(self, index: Any) -> Network:
-        """Return the network of one copy (by its place in the list) after `fit`, in evaluation mode.
+        """Return the network of one trial (by its place in the list) after `train`, in evaluation mode.
 
         >>> import torch
         >>> from dynascope.data import geomnist
         >>> from dynascope.networks import LeNet
-        >>> ensemble = Ensemble(LeNet(), copies=2)
-        >>> _ = ensemble.fit(*geomnist(per_class=4), steps=2)
+        >>> ensemble = Ensemble(LeNet(), trials=2)
+        >>> _ = ensemble.train(*geomnist(per_class=4), steps=2)
         >>> ensemble.trained(1).features(torch.zeros(1, 1, 32, 32))["act_4"].shape
         torch.Size([1, 84])
         """
         if self.trainer is None:
-            raise ValueError("the copies have not been trained: call fit first")
+            raise ValueError("the trials have not been trained: call train first")
         if count("index", index, at_least=0) >= self.trainer.size:
-            raise ValueError(f"index must be below {self.trainer.size}, the number of copies, got {index}")
-        return self.trainer.copy_of(index)
+            raise ValueError(f"index must be below {self.trainer.size}, the number of trials, got {index}")
+        return self.trainer.network_of(index)
 
     def cut(self, stage: Any, *, trained: Any = "all") -> "Ensemble":
-        """Return an ensemble that starts where `fit` ended: the copies up to a stage, and a new linear layer after it.
+        """Return an ensemble that starts where `train` ended: the networks up to a stage, and a new linear layer.
 
         stage: name of a stage before the last linear layer, such as act_3; it is kept
         trained: all layers; or the new one only, then the features stay as they are (batch norm and dropout as in
             evaluation)
 
-        Copies, seeds and all other settings are those of this ensemble; moments of the optimizer begin at 0. The new
-        layer of copy i is drawn from (seed, i) alone. Source: pruning of dead layers, spring–block paper, supplement.
+        Trials, seeds and all other settings are those of this ensemble; moments of the optimizer begin at 0. The new
+        layer of trial i is drawn from (seed, i) alone. Source: pruning of dead layers, spring–block paper, supplement.
 
         >>> from dynascope.data import geomnist
         >>> from dynascope.networks import MLP
         >>> x, y = geomnist(per_class=4)
-        >>> whole = Ensemble(MLP((1, 32, 32), 3, width=8, depth=4), copies=2)
-        >>> _ = whole.fit(x, y, steps=2)
+        >>> whole = Ensemble(MLP((1, 32, 32), 3, width=8, depth=4), trials=2)
+        >>> _ = whole.train(x, y, steps=2)
         >>> part = whole.cut("act_2", trained="last")
-        >>> part.fit(x, y, steps=2, measures="load")["layer"].values.tolist()
+        >>> part.train(x, y, steps=2, measures="load")["layer"].values.tolist()
         ['flat', 'act_1', 'act_2']
         """
         if self.trainer is None:
-            raise ValueError("the copies have not been trained: call fit first")
+            raise ValueError("the trials have not been trained: call train first")
         network = self.network.cut(stage)
         found = copy.copy(self)
         found.network, found.trainer, found.cut_after = network, None, stage
@@ -250,7 +254,7 @@ class Ensemble:
         return found
 
     def features(self, x: Any, at: Any = None) -> dict[str, np.ndarray]:
-        """Return values of all copies after `fit`, in evaluation mode, by stage: (copy, sample, …), and `logits`.
+        """Return values of all trials after `train`, in evaluation mode, by stage: (trial, sample, …), and `logits`.
 
         x: inputs (sample, *shape of the network)
         at: names of stages; the one that the last linear layer reads if not given
@@ -258,13 +262,13 @@ class Ensemble:
         >>> from dynascope.data import geomnist
         >>> from dynascope.networks import LeNet
         >>> x, y = geomnist(per_class=4)
-        >>> ensemble = Ensemble(LeNet(), copies=2)
-        >>> _ = ensemble.fit(x, y, steps=2)
+        >>> ensemble = Ensemble(LeNet(), trials=2)
+        >>> _ = ensemble.train(x, y, steps=2)
         >>> {name: values.shape for name, values in ensemble.features(x).items()}
         {'act_4': (2, 12, 84), 'logits': (2, 12, 3)}
         """
         if self.trainer is None:
-            raise ValueError("the copies have not been trained: call fit first")
+            raise ValueError("the trials have not been trained: call train first")
         known = [name for name, _ in self.network.stages.named_children()]
         stages = tuple(one_of("at", name, known) for name in ([self.network.last] if at is None else at))
         inputs = self.trainer.inputs(arguments.inputs("x", x, self.network))
@@ -275,7 +279,7 @@ class Ensemble:
         self, probe: Any, x: np.ndarray, y: np.ndarray, whose: Mapping[str, Any]
     ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         if probe is None and len(y) > 1:
-            raise ValueError("probe must be given where copies have labels of their own")
+            raise ValueError("probe must be given where trials have labels of their own")
         if probe is None:
             return {"": (x, y)}
         if not isinstance(probe, Mapping):
@@ -296,6 +300,7 @@ class Ensemble:
         sha = hashlib.sha256()
         facts = self._facts(settings) | {"seed": settings.seed, "network": repr(self.network)}
         facts |= {"keep": [course.keep_outputs, keep_drawn, course.measures], "shapes": [x.shape, y.shape]}
+        facts["copies"] = facts.pop("trials")  # as checkpoints of version 0.1.0 have it
         facts["probes"] = {name: [each.shape for each in pair] for name, pair in course.probes.items()}
         facts["buffers"] = {name: buffer.tolist() for name, buffer in self.network.named_buffers()}
         sha.update(json.dumps(facts, default=lambda value: value.tolist(), sort_keys=True).encode())
@@ -307,9 +312,9 @@ class Ensemble:
     def _warn(self, diverged_at: np.ndarray) -> None:
         lost = np.flatnonzero(diverged_at >= 0)
         if lost.size:
-            named = ", ".join(f"copy {self.settings.copies[i]} at step {diverged_at[i]}" for i in lost)
+            named = ", ".join(f"trial {self.settings.trials[i]} at step {diverged_at[i]}" for i in lost)
             warnings.warn(
-                f"the loss of {named} was not finite; the other {len(diverged_at) - lost.size} copies went on",
+                f"the loss of {named} was not finite; the other {len(diverged_at) - lost.size} trials went on",
                 RuntimeWarning,
                 stacklevel=3,
             )
@@ -318,13 +323,13 @@ class Ensemble:
         steps, named = course.record_at, "" not in course.probes
         varied = {name: getattr(given, name) for name in ("learning_rate", "momentum", "weight_decay")}
         varied |= {"label_noise": given.label_noise, "input_noise": given.input_noise, **given.vary}
-        coords: dict[str, Any] = {name: ("copy", v) for name, v in varied.items() if len(set(v.tolist())) > 1}
-        coords |= {"copy": given.copies, "step": ("step", np.array(steps), {"units": "updates"})}
+        coords: dict[str, Any] = {name: ("trial", v) for name, v in varied.items() if len(set(v.tolist())) > 1}
+        coords |= {"trial": given.trials, "step": ("step", np.array(steps), {"units": "updates"})}
         if named:
             coords["probe"] = list(course.probes)
         if {"load", "load_pinv"} & set(course.measures):
             coords["layer"] = list(self.network.probes)
-        common = ("copy", "step", *(["probe"] if named else []))
+        common = ("trial", "step", *(["probe"] if named else []))
         dims = _OTHERS | {name: (*common, *own) for name, own in _ON_PROBES.items()}
         run = xr.Dataset({name: (dims[name], values) for name, values in arrays.items()}, coords=coords)
         return with_provenance(

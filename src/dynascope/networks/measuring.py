@@ -1,4 +1,4 @@
-"""Measures of many copies at once, on the device where they train.
+"""Measures of all trials at once, on the device where they train.
 
 Batched forms of `dynascope.measure`, to which tests hold them; nothing leaves the device. Needs only PyTorch.
 """
@@ -17,10 +17,10 @@ _FAINT = 1e-12  # intensities below this share of the strongest are rounding
 def measured(
     names: Sequence[str], features: Mapping[str, Tensor], y: Tensor, *, classes: int, probes: Sequence[str], last: str
 ) -> dict[str, Tensor]:
-    """Take the named measures of features (copy, sample, …) by layer, `logits` among them.
+    """Take the named measures of features (trial, sample, …) by layer, `logits` among them.
 
-    y: labels (copy, sample), whole numbers, or targets (copy, sample, output)
-    Loads are (copy, layer) at the probes, the others (copy,), of the layer called `last`.
+    y: labels (trial, sample), whole numbers, or targets (trial, sample, output)
+    Loads are (trial, layer) at the probes, the others (trial,), of the layer called `last`.
 
     >>> x = torch.tensor([[[0.0, 0.0], [0.0, 2.0], [4.0, 0.0], [4.0, 2.0]]])  # Σw = diag(0, 1), Σb = diag(4, 0)
     >>> y = torch.tensor([[0, 0, 1, 1]])
@@ -52,8 +52,8 @@ def _loads_of(y: Tensor, classes: int) -> dict[str, _Measure]:
 
 
 def _of_finite(measure: _Measure, *features: Tensor) -> Tensor:
-    """Measure in float64; NaN for copies that left the finite numbers, which decompositions would refuse."""
-    rows = [each.flatten(2) for each in features]  # (copy, sample, feature)
+    """Measure in float64; NaN for trials that left the finite numbers, which decompositions would refuse."""
+    rows = [each.flatten(2) for each in features]  # (trial, sample, feature)
     finite = torch.stack([torch.isfinite(x).all(2).all(1) for x in rows]).all(0)
     own = 2.0**-20 if rows[0].dtype == torch.float32 else 0.0
     rounding = max(own, max(rows[0].shape[1:]) * 2.0**-52)  # of singular values, as in dynascope.measure
@@ -82,13 +82,13 @@ def _pinv(x: Tensor, *, members: Tensor, rounding: float) -> Tensor:
     _, roots, directions = torch.linalg.svd(means * sizes, full_matrices=False)
     kept = _stands_out(roots, rounding)
     kept[:, members.shape[2] - 1 :] = False  # class means about their mean lie in one dimension less
-    along = ((rest @ directions.mT) ** 2).sum(1)  # (copy, direction)
+    along = ((rest @ directions.mT) ** 2).sum(1)  # (trial, direction)
     value = torch.where(kept, along / roots**2, 0).sum(1).log()
     return torch.where(kept.any(1), value, (rest**2).sum((1, 2)).log() + torch.inf)
 
 
 def _stands_out(values: Tensor, rounding: float) -> Tensor:
-    """Which of the singular values (copy, place), largest first, are more than rounding."""
+    """Which of the singular values (trial, place), largest first, are more than rounding."""
     return values > rounding * values[:, :1]
 
 

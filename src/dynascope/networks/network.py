@@ -1,4 +1,4 @@
-"""What all networks share: named stages, probe points, and small layers whose settings can differ between copies."""
+"""What all networks share: named stages, probe points, and small layers whose settings can differ between trials."""
 
 import copy
 from collections import OrderedDict
@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from dynascope.checks import one_of
-from dynascope.networks import chance
+from dynascope.networks import draws
 
 ADJUSTABLE = ("slope", "dropout", "input_scale", "output_scale", "weight_scale", "target_scale")
 
 
 class LeakyReLU(nn.Module):
-    """x for x > 0, slope·x else; the slope is a buffer, so that copies can differ.
+    """x for x > 0, slope·x else; the slope is a buffer, so that trials can differ.
 
     Written as slope·x + (1 − slope)·relu(x), which takes a third of the time of a choice between two tensors.
     """
@@ -55,7 +55,7 @@ class Dropout(nn.Module):
 
     def __init__(self, dropout: float) -> None:
         super().__init__()
-        self.stream = chance.DROPOUT
+        self.stream = draws.DROPOUT
         self.register_buffer("dropout", torch.tensor(float(dropout)))
         self.register_buffer("key", None)
 
@@ -66,7 +66,7 @@ class Dropout(nn.Module):
         if self.key is None:
             kept = torch.rand_like(x) >= self.dropout
         else:
-            kept = chance.at_least(self.dropout, chance.keys(self.key, self.stream), x.shape)
+            kept = draws.at_least(self.dropout, draws.keys(self.key, self.stream), x.shape)
         return x * (kept.to(x.dtype) / (1 - self.dropout))
 
 
@@ -121,7 +121,7 @@ class Network(nn.Module):
         self.stages = nn.Sequential(OrderedDict(stages))
         self.shape, self.classes, self.probes = tuple(shape), classes, tuple(probes)
         for number, layer in enumerate(layer for layer in self.modules() if isinstance(layer, Dropout)):
-            layer.stream = chance.DROPOUT + number
+            layer.stream = draws.DROPOUT + number
 
     def forward(self, x: Tensor, at: Sequence[str] = ()) -> Any:
         """(n, *shape) → (n, class); with stages in `at`, the values after each of them too, as `features` has them."""
@@ -157,7 +157,7 @@ class Network(nn.Module):
 
     @property
     def adjustable(self) -> tuple[str, ...]:
-        """Settings that can differ between the copies of an ensemble."""
+        """Settings that can differ between the trials of an ensemble."""
         held = {name.rpartition(".")[2] for name, _ in self.named_buffers()}
         return tuple(name for name in ADJUSTABLE if name in held)
 

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from dynascope.data.parity import SparseParity
-from dynascope.networks import chance
+from dynascope.networks import draws
+from dynascope.networks.capture import captured
 from dynascope.progress import progress_bar
 
-_SAMPLES, _SKILL, _TEST = 3, 4, 5  # streams beside those of `chance`
+_SAMPLES, _SKILL, _TEST = 3, 4, 5  # streams beside those of `draws`
 _BETAS, _TINY = (0.9, 0.999), 1e-8  # Adam's, as in its paper
 _PIECE = 200  # steps between two looks at the clock
 
@@ -35,7 +36,7 @@ class ParitySettings:
     trials: int = 10
     widths: tuple[int, ...] = (1000,)
     data: tuple[int, ...] = ()
-    batch: int = 4000
+    batch_size: int = 4000
     learning_rate: float = 0.05
     optimizer: str = "sgd"
     weight_decay: float = 0.0
@@ -53,7 +54,7 @@ class ParityTrainer:
     network) says whose they are. Gradients are written out: with 1 in the inputs for the biases,
     ∂w = v·Σ x·error·[unit active] and ∂v = Σ active·error.
 
-    >>> trainer = ParityTrainer(ParitySettings(SparseParity(2, 8), trials=3, widths=(4, 5), batch=10))
+    >>> trainer = ParityTrainer(ParitySettings(SparseParity(2, 8), trials=3, widths=(4, 5), batch_size=10))
     >>> trainer.advance(2)
     >>> tuple(trainer.strengths(16).shape)
     (3, 2, 2)
@@ -63,11 +64,11 @@ class ParityTrainer:
         self.settings, self.task = settings, settings.task
         self.device, self.dtype = torch.device(settings.device), getattr(torch, settings.precision)
         sizes = max(len(settings.data), 1)
-        own = chance.keys(torch.full((settings.trials,), settings.seed), torch.arange(settings.trials))
+        own = draws.keys(torch.full((settings.trials,), settings.seed), torch.arange(settings.trials))
         self.keys = own.repeat(sizes).to(self.device)[:, None]  # (copy, 1); a trial is the same at every size
         self.sizes = torch.tensor(settings.data).repeat_interleave(settings.trials).to(self.device)[:, None]
         self.bounds = torch.as_tensor(np.array([0.0, *np.cumsum(self.task.frequency)[:-1], 1.0])).to(self.device)
-        self.place = torch.arange(settings.batch, device=self.device)
+        self.place = torch.arange(settings.batch_size, device=self.device)
         owner = torch.repeat_interleave(torch.eye(len(settings.widths)), torch.tensor(settings.widths), dim=0)
         self.owner = owner.to(self.device, self.dtype)
         self.state = {name: start.repeat(sizes, *[1] * (start.ndim - 1)) for name, start in self._start(own).items()}
@@ -83,7 +84,7 @@ class ParityTrainer:
         parts: dict[str, list[Tensor]] = {"hidden": [], "readout": [], "offset": []}
         for width in self.settings.widths:
             shape = ((inputs + 1) * width + 1,)
-            drawn = [chance.normal(chance.keys(key, chance.START, width), shape, torch.float64) for key in keys]
+            drawn = [draws.normal(draws.keys(key, draws.START, width), shape, torch.float64) for key in keys]
             hidden, readout, offset = torch.stack(drawn).tensor_split((inputs * width, (inputs + 1) * width), dim=1)
             for name, part in zip(parts, (hidden.view(-1, inputs, width), readout, offset), strict=True):
                 parts[name].append(self.settings.initial * part)
@@ -99,10 +100,10 @@ class ParityTrainer:
         """
         task = self.task
         patterns = 0 if skill is None else task.relevant  # as many lowest bits of the number say the relevant bits
-        word = chance.keys(self.keys, _SAMPLES if skill is None else _TEST + skill, number >> patterns)
+        word = draws.keys(self.keys, _SAMPLES if skill is None else _TEST + skill, number >> patterns)
         bits = (word[..., None] >> torch.arange(task.bits, device=self.device)) & 1
         if skill is None:
-            level = _uniform(chance.keys(word, _SKILL))[..., None]
+            level = _uniform(draws.keys(word, _SKILL))[..., None]
             control = (level >= self.bounds[:-1]) & (level < self.bounds[1:])
         else:
             control = torch.arange(task.skills, device=self.device).eq(skill).expand(*number.shape, -1)
@@ -116,15 +117,15 @@ class ParityTrainer:
     def _numbers(self) -> Tensor:
         """Which samples the next batch holds: (copy, sample)."""
         if not self.settings.data:
-            return (self.step * self.settings.batch + self.place).expand(len(self.keys), -1)
-        drawn = chance.keys(chance.keys(self.keys, chance.ORDER, self.step), self.place)
+            return (self.step * self.settings.batch_size + self.place).expand(len(self.keys), -1)
+        drawn = draws.keys(draws.keys(self.keys, draws.ORDER, self.step), self.place)
         return (_uniform(drawn) * self.sizes).long()
 
     # --- training -------------------------------------------------------------------------------------------------
 
     def _step(self) -> None:
         """One batch, one update. Works on tensors only, so that CUDA can capture it."""
-        state, batch = self.state, self.settings.batch
+        state, batch = self.state, self.settings.batch_size
         x, sign = self.inputs(self._numbers())
         active = torch.relu_(x @ state["hidden"])  # (copy, sample, unit)
         error = active @ (state["readout"][..., None] * self.owner) + state["offset"][:, None, :]
@@ -157,7 +158,7 @@ class ParityTrainer:
     def advance(self, steps: int) -> None:
         """Take some steps; on a GPU by replaying a captured graph."""
         if self.device.type == "cuda" and self.graph is None:
-            self._capture()
+            self.graph = captured(self._step, self.device, self._mutable())
         for _ in range(steps):
             if self.graph is None:
                 self._step()
@@ -166,22 +167,6 @@ class ParityTrainer:
 
     def _mutable(self) -> list[Tensor]:
         return [*self.state.values(), *(m for held in self.moments for m in held.values()), self.step, self.loss]
-
-    def _capture(self) -> None:
-        """Record one step as a CUDA graph; the steps that warm up are undone."""
-        saved = [tensor.clone() for tensor in self._mutable()]
-        side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.device(self.device), torch.cuda.stream(side):
-            for _ in range(3):
-                self._step()
-        torch.cuda.current_stream(self.device).wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.device(self.device), torch.cuda.graph(graph):
-            self._step()
-        self.graph = graph
-        for tensor, before in zip(self._mutable(), saved, strict=True):
-            tensor.copy_(before)
 
     # --- measuring ------------------------------------------------------------------------------------------------
 
@@ -215,7 +200,7 @@ def train_parity(
     Returns strength R/S (data, trial, width, step, skill) and train_loss (data, trial, width, step), the mean loss of
     the batches since the step recorded before; without training sets the first axis has the length 1.
 
-    >>> settings = ParitySettings(SparseParity(2, 8), trials=3, widths=(4, 5), batch=10)
+    >>> settings = ParitySettings(SparseParity(2, 8), trials=3, widths=(4, 5), batch_size=10)
     >>> train_parity(settings, [0, 4], samples=16)["strength"].shape
     (1, 3, 2, 2, 2)
     """

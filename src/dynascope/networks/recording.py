@@ -28,7 +28,7 @@ _SAVE_SECONDS = 30.0
 class Course:
     """What is measured, when, and where the state is saved.
 
-    probes: inputs, and labels or targets, on which the copies are measured, by name; one without a name is called ""
+    probes: inputs, and labels or targets, on which the trials are measured, by name; one without a name is called ""
     record_at: steps at which they are measured, increasing, the last one is where training ends
     measures: measures of features that are taken too
     keep_outputs: also keep the outputs on each probe sample
@@ -49,7 +49,7 @@ class Course:
     recorded: list[int] = field(default_factory=list)
 
     def run(self, trainer: Trainer) -> dict[str, np.ndarray]:
-        """Train to the end and return arrays over (copy, step, …); a checkpoint that is there is continued."""
+        """Train to the end and return arrays over (trial, step, …); a checkpoint that is there is continued."""
         if self.checkpoint is not None and self.checkpoint.exists():
             self._resume(trainer)
         probes = {name: (trainer.inputs(x), trainer.labels(y)) for name, (x, y) in self.probes.items()}
@@ -81,7 +81,7 @@ class Course:
 
     @torch.no_grad()
     def _measure(self, trainer: Trainer, probes: Mapping[str, tuple[Tensor, Tensor]]) -> None:
-        """Measure all copies on all probes; nothing leaves the device."""
+        """Measure all trials on all probes; nothing leaves the device."""
         each = [self._look(trainer, x, y) for x, y in probes.values()]
         found = each[0] if "" in probes else {n: torch.stack([one[n] for one in each], 1) for n in each[0]}
         since = trainer.steps_done - (self.recorded[-1] if self.recorded else 0)
@@ -94,7 +94,7 @@ class Course:
         diverged = trainer.mutable["diverged_at"]
         if bool((diverged >= 0).all()):
             raise FloatingPointError(
-                f"all {trainer.size} copies left the finite numbers, the first at step {int(diverged.min())}; "
+                f"all {trainer.size} trials left the finite numbers, the first at step {int(diverged.min())}; "
                 "lower learning_rate"
             )
 
@@ -115,18 +115,18 @@ class Course:
         return found
 
     def _measure_features(self, trainer: Trainer, x: Tensor, y: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Outputs and measures, for some copies at a time."""
+        """Outputs and measures, for some trials at a time."""
         network = trainer.network
         at = {*(network.probes if any(name.startswith("load") for name in self.measures) else ()), network.last}
         shape: dict[str, Any] = {"classes": network.classes, "probes": network.probes, "last": network.last}
         outputs, parts = [], []
-        for copies, features in trainer.features(x, tuple(at)):
+        for trials, features in trainer.features(x, tuple(at)):
             outputs.append(features["logits"])
-            parts.append(measured(self.measures, features, y[copies], **shape))
+            parts.append(measured(self.measures, features, y[trials], **shape))
         return torch.cat(outputs), {name: torch.cat([part[name] for part in parts]) for name in self.measures}
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        """(copy, step, …)."""
+        """(trial, step, …)."""
         return {name: torch.stack(values, 1).cpu().numpy() for name, values in self.records.items()}
 
     def _drawn(self, trainer: Trainer) -> dict[str, np.ndarray]:

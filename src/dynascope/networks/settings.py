@@ -1,4 +1,4 @@
-"""What the copies of an ensemble have in common, what they differ in, and how they start. Needs only PyTorch."""
+"""What the trials of an ensemble have in common, what they differ in, and how they start. Needs only PyTorch."""
 
 import copy
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dynascope.networks import chance
+from dynascope.networks import draws
 from dynascope.networks.network import Network
 
 OPTIMIZERS, LOSSES, SAMPLINGS = ("sgd", "adam", "adamw"), ("cross_entropy", "mse"), ("replacement", "shuffled")
@@ -17,9 +17,9 @@ TRAINED = ("all", "last")
 
 @dataclass(frozen=True)
 class Settings:
-    """What the copies have in common, and arrays over the copies for what can differ."""
+    """What the trials have in common, and arrays over the trials for what can differ."""
 
-    copies: np.ndarray  # numbers of the copies: their random numbers depend on the number alone
+    trials: np.ndarray  # numbers of the trials: their random numbers depend on the number alone
     learning_rate: np.ndarray
     batch_size: int = 1
     seed: int = 0
@@ -38,16 +38,16 @@ class Settings:
 
 
 def initial_state(network: Network, settings: Settings) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Stack parameters and buffers of all copies, each initialised from (seed, copy)."""
+    """Stack parameters and buffers of all trials, each initialised from (seed, trial)."""
     parameters: dict[str, list[Tensor]] = {}
     buffers: dict[str, list[Tensor]] = {}
     own = copy.deepcopy(network)
-    for index, number in enumerate(settings.copies.tolist()):
+    for index, number in enumerate(settings.trials.tolist()):
         for name, buffer in own.named_buffers():
             if (last := name.rpartition(".")[2]) in settings.vary:
                 buffer.fill_(float(settings.vary[last][index]))
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(chance.keys(torch.tensor(settings.seed), number, chance.START)))
+            torch.manual_seed(int(draws.keys(torch.tensor(settings.seed), number, draws.START)))
             own.reset_parameters()
         for held, tensors in ((parameters, own.named_parameters()), (buffers, own.named_buffers())):
             for name, tensor in tensors:

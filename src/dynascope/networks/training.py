@@ -1,9 +1,9 @@
-"""Many copies of a network trained at once: stacked parameters, one step of all copies per call.
+"""A network trained many times at once: stacked parameters, one step of all trials per call.
 
-The forward pass is `torch.func.vmap` over the copies; the sum of the copies' losses is differentiated by ordinary
-autograd, since no copy's loss depends on another's parameters. Under plain SGD linear layers are updated by the factors
-of their gradients. benchmarks/ensemble.py times this beside vmap of the gradient and beside unfolded convolutions (vmap
-itself makes grouped ones).
+The forward pass is `torch.func.vmap` over the trials; the sum of the trials' losses is differentiated by ordinary
+autograd, since no trial's loss depends on another's parameters. Under plain SGD linear layers are updated by the
+factors of their gradients. benchmarks/ensemble.py times this beside vmap of the gradient and beside unfolded
+convolutions (vmap itself makes grouped ones).
 Needs only PyTorch and NumPy.
 """
 
@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
 
-from dynascope.networks import chance
+from dynascope.networks import draws
+from dynascope.networks.capture import captured
 from dynascope.networks.network import Dropout, Linear, Network
 from dynascope.networks.settings import Settings, initial_state
 
@@ -31,13 +32,13 @@ class Trainer:
     """The state of an ensemble in training, on one device.
 
     x: inputs (sample, *shape), float or, for tokens, int64
-    y: labels (sample,), or (copy, sample) where copies have labels of their own; or targets (1 or copy, sample, output)
+    y: labels (sample,), or (trial, sample) where trials have their own; or targets (1 or trial, sample, output)
     keep_drawn: also keep the outputs of the drawn samples, before each update
-    start: parameters and buffers (copy, …) by name that are not drawn but given; with trained="last" they are features
+    start: parameters and buffers (trial, …) by name that are not drawn but given; with trained="last" they are features
         of a network that stays as it is, in evaluation mode
 
     >>> from dynascope.networks import LeNet
-    >>> settings = Settings(copies=np.arange(2), learning_rate=np.full(2, 0.1))
+    >>> settings = Settings(trials=np.arange(2), learning_rate=np.full(2, 0.1))
     >>> trainer = Trainer(LeNet(), settings, np.zeros((4, 1, 32, 32)), np.arange(4) % 3)
     >>> trainer.advance(3)
     >>> trainer.steps_done, trainer.outputs(np.zeros((5, 1, 32, 32))).shape
@@ -56,7 +57,7 @@ class Trainer:
     ) -> None:
         self.network, self.settings = copy.deepcopy(network), settings
         self.device, self.dtype = torch.device(settings.device), getattr(torch, settings.precision)
-        self.size, self.keep_drawn = len(settings.copies), keep_drawn
+        self.size, self.keep_drawn = len(settings.trials), keep_drawn
         self.parameters, self.buffers = initial_state(network, settings)
         for name, given in (start or {}).items():
             (self.parameters if name in self.parameters else self.buffers)[name].copy_(given)
@@ -66,7 +67,7 @@ class Trainer:
         self.x, self.y = self.inputs(x), self.inputs(np.atleast_2d(y))
         noise = [settings.input_noise, *(each.get("input_noise", 0.0) for each in settings.later.values())]
         self.input_spread = float(np.std(x)) if any(map(np.any, noise)) else 0.0
-        self._per_copy()
+        self._per_trial()
         self.steps_done, self.changes = 0, 0
         self.mutable = self._fresh_state()
         self.drawn: list[np.ndarray] = []
@@ -78,12 +79,12 @@ class Trainer:
         return tensor.to(self.dtype) if tensor.is_floating_point() else tensor
 
     def labels(self, y: np.ndarray) -> Tensor:
-        """Move labels (sample,) or targets (1, sample, output), or those of each copy, to the device: (copy, …)."""
+        """Move labels (sample,) or targets (1, sample, output), or those of each trial, to the device: (trial, …)."""
         moved = self.inputs(np.atleast_2d(y))
         return moved.expand(self.size, *moved.shape[1:])
 
-    def _per_copy(self) -> None:
-        """Settings as tensors over the copies, and the keys of their random numbers."""
+    def _per_trial(self) -> None:
+        """Settings as tensors over the trials, and the keys of their random numbers."""
         given = self.settings
 
         def tensor(values: np.ndarray) -> Tensor:
@@ -93,12 +94,15 @@ class Trainer:
         self.decay, self.input_noise = tensor(given.weight_decay), tensor(given.input_noise * self.input_spread)
         self.noisy_inputs = bool(np.any(given.input_noise))
         own_rows = torch.arange(self.size, device=self.device) * self.x.shape[0]
-        self.rows = (own_rows if self.y.shape[0] > 1 else own_rows * 0)[:, None]  # where a copy's labels begin
+        self.rows = (own_rows if self.y.shape[0] > 1 else own_rows * 0)[:, None]  # where a trial's labels begin
         spoiled = (np.broadcast_to(given.label_noise, (self.size,)) * given.batch_size).astype(int)
         self.spoiled = torch.as_tensor(spoiled).to(self.device) if spoiled.any() else None
-        numbers = torch.as_tensor(given.copies).to(self.device)
-        own = chance.keys(torch.full_like(numbers, given.seed), numbers)
-        self.order_keys, self.noise_keys = chance.keys(own, chance.ORDER), chance.keys(own, chance.NOISE)
+        numbers = torch.as_tensor(given.trials).to(self.device)
+        own = draws.keys(torch.full_like(numbers, given.seed), numbers)
+        self.order_keys, self.noise_keys = (
+            draws.keys(own, draws.ORDER),
+            draws.keys(own, draws.NOISE),
+        )
         layers = {n: layer for n, layer in self.network.named_modules() if isinstance(layer, Dropout)}
         self.drops = any(bool(self.buffers[f"{name}.dropout"].any()) for name in layers)
         self.dropouts = list(layers.values())
@@ -129,8 +133,8 @@ class Trainer:
             state |= {f"first_moment/{name}": z.clone() for name, z in zeros.items()}
         if self.settings.optimizer != "sgd":
             state |= {f"second_moment/{name}": z for name, z in zeros.items()}
-        draws = self.size * self.settings.batch_size
-        block = max(1, min(_BLOCK_STEPS, _BLOCK_DRAWS // draws))
+        numbers = self.size * self.settings.batch_size
+        block = max(1, min(_BLOCK_STEPS, _BLOCK_DRAWS // numbers))
         self.order = self._whole((block, self.size, self.settings.batch_size))
         if self.keep_drawn:
             shape = (*self.order.shape, self.network.classes)
@@ -148,12 +152,12 @@ class Trainer:
     # --- one step -------------------------------------------------------------------------------------------------
 
     def _step(self) -> None:
-        """Draw a batch for every copy, follow the gradient once. Works on tensors only, so that CUDA can capture it."""
-        pick = self.order.index_select(0, self.position)[0]  # (copy, draw)
+        """Draw a batch for each trial, follow the gradient once. Works on tensors only, so that CUDA can capture it."""
+        pick = self.order.index_select(0, self.position)[0]  # (trial, draw)
         x, y = self.x[pick], self.y.flatten(0, 1)[pick + self.rows]
         step = self.mutable["step"]
         if self.noisy:
-            keys = chance.keys(self.noise_keys, step)
+            keys = draws.keys(self.noise_keys, step)
             x, y = self._spoil(x, y, keys)
         held = self._held()
         seen = self._forward(held, x, dict.fromkeys(self.key_names, keys) if self.key_names else {})
@@ -176,7 +180,7 @@ class Trainer:
     def _held(self) -> dict[str, Tensor]:
         """Parameters as the forward pass gets them: where weights are updated at once, each sample has its own bias.
 
-        The gradient by these biases, (copy, draw, out), and what the layer reads are the factors of the weights'.
+        The gradient by these biases, (trial, draw, out), and what the layer reads are the factors of the weights'.
         """
         held = dict(self.parameters)
         for weight, (_, bias) in self.at_once.items():
@@ -185,7 +189,7 @@ class Trainer:
         return held
 
     def _forward(self, held: dict[str, Tensor], x: Tensor, keys: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Outputs `logits` (copy, draw, class) of inputs (copy, draw, …), and what layers read that need it."""
+        """Outputs `logits` (trial, draw, class) of inputs (trial, draw, …), and what layers read that need it."""
         at = tuple(stage for stage, _ in self.at_once.values())
 
         def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Any:
@@ -195,29 +199,29 @@ class Trainer:
         return vmap(one)(held, {**self.buffers, **keys}, x)  # type: ignore[no-any-return]
 
     @torch.no_grad()
-    def _look(self, x: Tensor, at: Sequence[str], copies: slice) -> Any:
-        """Outputs of some copies on the same inputs (sample, …), or with `at` features by name, in evaluation mode."""
+    def _look(self, x: Tensor, at: Sequence[str], trials: slice) -> Any:
+        """Outputs of some trials on the same inputs (sample, …), or with `at` features by name, in evaluation mode."""
 
         def one(held: dict[str, Tensor]) -> Any:
             return functional_call(self.network, held, (x, at))
 
         self.network.eval()
-        return vmap(one)({name: tensor[copies] for name, tensor in {**self.parameters, **self.buffers}.items()})
+        return vmap(one)({name: tensor[trials] for name, tensor in {**self.parameters, **self.buffers}.items()})
 
     def _spoil(self, x: Tensor, y: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
         """Noise drawn anew for every batch. A batch is in random order: its first labels are as good as any."""
         if self.spoiled is not None:
             shape, classes = y.shape[1:], self.network.classes
-            drawn = vmap(lambda key: chance.uniform(key, shape, torch.float64))(chance.keys(keys, chance.LABELS))
+            drawn = vmap(lambda key: draws.uniform(key, shape, torch.float64))(draws.keys(keys, draws.LABELS))
             first = torch.arange(y.shape[1], device=self.device) < self.spoiled[:, None]
             y = torch.where(first, (drawn * classes).long(), y)
         if self.noisy_inputs:
-            noise = vmap(lambda key: chance.normal(key, x.shape[1:], self.dtype))(chance.keys(keys, chance.INPUTS))
+            noise = vmap(lambda key: draws.normal(key, x.shape[1:], self.dtype))(draws.keys(keys, draws.INPUTS))
             x = x + _over(self.input_noise, x) * noise
         return x, y
 
     def _losses(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """(copy, sample)."""
+        """(trial, sample)."""
         if self.settings.loss == "cross_entropy":
             flat = torch.nn.functional.cross_entropy(outputs.flatten(0, 1), y.flatten(), reduction="none")
             return flat.view(y.shape)
@@ -271,7 +275,7 @@ class Trainer:
     # --- many steps -----------------------------------------------------------------------------------------------
 
     def batches(self, first: int, count: int) -> Tensor:
-        """Which samples each copy draws at the steps first, first + 1, …: (step, copy, draw).
+        """Which samples each trial draws at the steps first, first + 1, …: (step, trial, draw).
 
         With replacement each draw is independent; shuffled, each epoch is a permutation of the samples, of which those
         that do not fill a batch are left out.
@@ -279,15 +283,13 @@ class Trainer:
         samples, batch = self.x.shape[0], self.settings.batch_size
         if self.settings.sampling == "replacement":
             steps = torch.arange(first, first + count, device=self.device)
-            own = chance.keys(self.order_keys[None, :].expand(count, -1), steps[:, None])
-            drawn = vmap(vmap(lambda key: chance.uniform(key, (batch,), torch.float64)))(own)
+            own = draws.keys(self.order_keys[None, :].expand(count, -1), steps[:, None])
+            drawn = vmap(vmap(lambda key: draws.uniform(key, (batch,), torch.float64)))(own)
             return (drawn * samples).long()
         length = samples // batch
         epochs = []
         for epoch in range(first // length, (first + count - 1) // length + 1):
-            drawn = vmap(lambda key: chance.uniform(key, (samples,), torch.float64))(
-                chance.keys(self.order_keys, epoch)
-            )
+            drawn = vmap(lambda key: draws.uniform(key, (samples,), torch.float64))(draws.keys(self.order_keys, epoch))
             order = drawn.argsort(1)[:, : length * batch]
             epochs.append(order.view(self.size, length, batch).transpose(0, 1))
         start = first % length
@@ -304,9 +306,9 @@ class Trainer:
             for layer in self.dropouts:
                 layer.train(self.drops and self.learns)  # without any dropout nothing is drawn
             self.order[:count] = self.batches(self.steps_done, count)
-            if self.device.type == "cuda" and self._graph is None:
-                self._capture()
             self.position.zero_()
+            if self.device.type == "cuda" and self._graph is None:
+                self._graph = captured(self._step, self.device, [*self.mutable.values(), self.position])
             for _ in range(count):
                 if self._graph is None:
                     self._step()
@@ -328,45 +330,26 @@ class Trainer:
         for name, buffer in self.buffers.items():
             if (last := name.rpartition(".")[2]) in new:
                 buffer.copy_(torch.as_tensor(new[last]))
-        self._per_copy()
+        self._per_trial()
         self._graph, self.changes = None, changes
 
-    def _capture(self) -> None:
-        """Record one step as a CUDA graph. The steps that warm up are undone."""
-        saved = {name: tensor.detach().clone() for name, tensor in self.mutable.items()}
-        side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.device(self.device), torch.cuda.stream(side):
-            for _ in range(3):
-                self.position.zero_()
-                self._step()
-        torch.cuda.current_stream(self.device).wait_stream(side)
-        self.position.zero_()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.device(self.device), torch.cuda.graph(graph):
-            self._step()
-        self._graph = graph
-        with torch.no_grad():
-            for name, tensor in saved.items():
-                self.mutable[name].copy_(tensor)
-
     def outputs(self, x: np.ndarray | Tensor) -> Tensor:
-        """Outputs of all copies on the same inputs, in evaluation mode: (copy, sample, class), on the device."""
+        """Outputs of all trials on the same inputs, in evaluation mode: (trial, sample, class), on the device."""
         moved = x if isinstance(x, Tensor) else self.inputs(x)
         pieces = max(1, (1 << (16 if self.device.type == "cuda" else 12)) // self.size)  # bounds the memory
         return torch.cat([self._look(piece, (), slice(None)) for piece in torch.split(moved, pieces)], dim=1)
 
     def features(self, x: Tensor, at: Sequence[str]) -> Iterator[tuple[slice, dict[str, Tensor]]]:
-        """Values after the stages `at`, and logits, (copy, sample, …), as many copies at a time as memory allows."""
+        """Values after the stages `at`, and logits, (trial, sample, …), as many trials at a time as memory allows."""
         sizes = self._look(x[:1], at, slice(1))
         own = len(x) * sum(each.numel() for each in sizes.values())
         pieces = max(1, _HELD.get(self.device.type, 1 << 24) // own)
         for first in range(0, self.size, pieces):
-            copies = slice(first, first + pieces)
-            yield copies, self._look(x, at, copies)
+            trials = slice(first, first + pieces)
+            yield trials, self._look(x, at, trials)
 
     def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """Mean loss of each copy on outputs (copy, sample, class) with labels (copy, sample), or targets."""
+        """Mean loss of each trial on outputs (trial, sample, class) with labels (trial, sample), or targets."""
         return self._losses(outputs, y).mean(1)
 
     def state(self) -> dict[str, np.ndarray]:
@@ -380,7 +363,7 @@ class Trainer:
             tensor.copy_(torch.as_tensor(state[name]))
         self.steps_done = int(state["step"][0])
 
-    def copy_of(self, index: int) -> Network:
+    def network_of(self, index: int) -> Network:
         """One of the trained networks, as a module of its own."""
         own = copy.deepcopy(self.network).to(self.device, self.dtype)
         held = {**self.parameters, **self.buffers}
@@ -389,5 +372,5 @@ class Trainer:
 
 
 def _over(values: Tensor, like: Tensor) -> Tensor:
-    """(copy,) → (copy, 1, …) to multiply a tensor over the copies."""
+    """(trial,) → (trial, 1, …) to multiply a tensor over the trials."""
     return values.view(-1, *[1] * (like.ndim - 1))

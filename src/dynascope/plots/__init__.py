@@ -41,7 +41,7 @@ def plot_run(run: xr.Dataset) -> Figure:
         figure, axes = new_figure()
         plot_fit(run, axes[0, 0])
         return figure
-    if "load" in run and "trial" in run["load"].dims:
+    if "load" in run and {"trial", "time"} <= set(run["load"].dims):
         return plot_chains(run)
     if "imitated_mean" in run:
         return plot_imitation(run)

@@ -47,9 +47,9 @@ def plot_network_phases(record: xr.Dataset, axes: Axes, *, noise: str, y: str = 
 def plot_fit(found: xr.Dataset, axes: Axes) -> Axes:
     """Draw measured loads over time (points), layer by layer, and those of the fitted chain (lines).
 
-    >>> from dynascope import fit_chain
+    >>> from dynascope import estimate_chain
     >>> from dynascope.plots import new_figure
-    >>> plot_fit(fit_chain(np.tile(1.0 - np.arange(4) / 4, (6, 1))), new_figure()[1][0, 0]).get_ylabel()
+    >>> plot_fit(estimate_chain(np.tile(1.0 - np.arange(4) / 4, (6, 1))), new_figure()[1][0, 0]).get_ylabel()
     'load'
     """
     require_variable(found, "fitted_load", ("time", "layer"), at_most=0)

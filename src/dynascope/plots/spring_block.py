@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dynascope.plots.figures import PALETTE, axis_label, new_figure, require_variable, short
+from dynascope.statistics.errors import over_trials
 
 
 def plot_load_curves(
@@ -31,8 +32,7 @@ def plot_load_curves(
     if along is not None and along not in last.dims:
         last = last.swap_dims({last[along].dims[0]: along})  # a parameter that varies along grid_0
     mean = last.mean("trial")
-    trials = last.sizes["trial"]
-    error: Any = 3 * last.std("trial", ddof=1) / np.sqrt(trials) if trials > 1 else None
+    error = mean.copy(data=3 * over_trials(last).error) if last.sizes["trial"] > 1 else None
     for index, value in enumerate([None] if along is None else last[along].values):
         chosen = {} if along is None else {along: index}
         name = label if along is None else f"{along.replace('_', ' ')} {short(value)}"

@@ -1,1 +1,1 @@
-"""Statistics that know no paper: means and their errors."""
+"""Statistics that know no model: means and errors, resampled trials, local derivatives, stages of learning."""

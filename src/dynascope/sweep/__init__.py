@@ -9,8 +9,15 @@
 [0.25, 0.25, 0.25]
 """
 
-from dynascope.sweep.running import asked, status, sweep
-from dynascope.sweep.sweepable import Sweepable
-from dynascope.sweep.table import gather
+from typing import Any
 
-__all__ = ["Sweepable", "asked", "gather", "status", "sweep"]
+from dynascope.deprecation import new_name
+from dynascope.sweep.running import asked, status, sweep
+from dynascope.sweep.table import gather
+from dynascope.sweep.workload import Workload
+
+__all__ = ["Workload", "asked", "gather", "status", "sweep"]
+
+
+def __getattr__(name: str) -> Any:
+    return globals()[new_name("dynascope.sweep", name, {"Sweepable": "Workload"})]

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 import xarray as xr
 
 from dynascope.sweep.folder import Failure
-from dynascope.sweep.packs import run_pack
+from dynascope.sweep.pack_runner import run_pack
 from dynascope.sweep.plan import Task
 from dynascope.sweep.source import home_module, source_digest
-from dynascope.sweep.sweepable import Configuration, Sweepable
+from dynascope.sweep.workload import Configuration, Workload
 
 try:
     import dask
@@ -34,16 +34,14 @@ ALLOWED_DEATHS = 10  # of workers on this machine before their pack is given up
 Outcome = tuple[Sequence[Task], list[xr.Dataset | Failure]]
 
 
-def run_on_cluster(
-    sweepable: Sweepable, packs: Sequence[Sequence[Task]], client: Any, *, code: str
-) -> Iterator[Outcome]:
+def run_on_cluster(workload: Workload, packs: Sequence[Sequence[Task]], client: Any, *, code: str) -> Iterator[Outcome]:
     """Yield what became of each pack, as they come.
 
     The scheduler holds as many packs as workers have threads: so results do not pile up, and a pack that kills its
     worker is not confused with one that waited behind it. A pack whose worker dies is run again elsewhere; one that
     takes worker after worker with it is given up.
     """
-    parcel = distributed.protocol.pickle.dumps((sweepable, code))  # which the scheduler need not be able to open
+    parcel = distributed.protocol.pickle.dumps((workload, code))  # which the scheduler need not be able to open
     waiting = list(reversed(packs))
     running: dict[Any, Sequence[Task]] = {}
     arrived: queue.Queue[Any] = queue.Queue()
@@ -63,7 +61,7 @@ def run_on_cluster(
             submit()  # workers may have joined
             continue
         pack = running.pop(future)
-        outcomes = _outcomes(future, pack, sweepable.name)
+        outcomes = _outcomes(future, pack, workload.name)
         future.release()
         submit()  # before the results are written, so that workers need not wait for the disk
         yield pack, outcomes
@@ -79,10 +77,10 @@ def _threads(client: Any) -> int:
 
 def _run_parcel(parcel: bytes, configurations: list[Configuration]) -> list[xr.Dataset | Failure]:
     """Run a pack on a worker, which must hold the same source as the program that asked."""
-    sweepable, code = distributed.protocol.pickle.loads(parcel)
-    if home_module(sweepable.origin) != "__main__" and source_digest(sweepable.origin) != code:
-        raise RuntimeError(f"a worker has another version of {sweepable.name}")
-    return run_pack(sweepable, configurations)
+    workload, code = distributed.protocol.pickle.loads(parcel)
+    if home_module(workload.origin) != "__main__" and source_digest(workload.origin) != code:
+        raise RuntimeError(f"a worker has another version of {workload.name}")
+    return run_pack(workload, configurations)
 
 
 def _key(pack: Sequence[Task]) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from dynascope.checks import count
 from dynascope.sweep.source import source_digest
-from dynascope.sweep.sweepable import REQUIRED, Configuration, Sweepable
+from dynascope.sweep.workload import REQUIRED, Configuration, Workload
 
 MOST_TASKS = 1_000_000
 
@@ -41,39 +41,39 @@ class Plan:
     tasks: list[Task]
 
 
-def make_plan(sweepable: Sweepable, grid: Any, *, seeds: Any = None, fixed: Any = None) -> Plan:
+def make_plan(workload: Workload, grid: Any, *, seeds: Any = None, fixed: Any = None) -> Plan:
     """Check a grid (or list of configurations) and spell out its tasks.
 
     >>> def decay(time, seed=0):
     ...     return {"left": 0.5 ** time}
-    >>> from dynascope.sweep.sweepable import as_sweepable
-    >>> plan = make_plan(as_sweepable(decay), {"time": [1, 2]}, seeds=2)
+    >>> from dynascope.sweep.workload import as_workload
+    >>> plan = make_plan(as_workload(decay), {"time": [1, 2]}, seeds=2)
     >>> [task.configuration for task in plan.tasks][:2]
     [{'time': 1, 'seed': 0}, {'time': 1, 'seed': 1}]
     """
-    own = _settings("fixed", {} if fixed is None else fixed, sweepable)
-    listed = _listed(grid, sweepable)
+    own = _settings("fixed", {} if fixed is None else fixed, workload)
+    listed = _listed(grid, workload)
     if listed is None:
-        axes = _axes(grid, sweepable)
+        axes = _axes(grid, workload)
         points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
     else:
         axes, points = {"configuration": list(range(len(listed)))}, listed
     varied = {name for point in points for name in point}
     if twice := sorted(varied & own.keys()):
         raise ValueError(f"{twice[0]} must be given in the grid or in fixed, not in both")
-    runs = _seeds(seeds, sweepable, varied | own.keys())
+    runs = _seeds(seeds, workload, varied | own.keys())
     if runs is not None:
         axes = axes | {"seed": runs}
         points = [point | {"seed": seed} for point in points for seed in runs]
-    configurations = [{**sweepable.defaults, **own, **point} for point in points]
+    configurations = [{**workload.defaults, **own, **point} for point in points]
     for each in configurations:
-        _require_all(each, sweepable)
-    code = source_digest(sweepable.origin)
-    tasks = [Task(each, address(sweepable.name, code, each)) for each in configurations]
+        _require_all(each, workload)
+    code = source_digest(workload.origin)
+    tasks = [Task(each, address(workload.name, code, each)) for each in configurations]
     if len({task.key for task in tasks}) < len(tasks):
         raise ValueError("grid must hold each configuration once, got one of them twice")
     constant = {name: value for name, value in configurations[0].items() if name not in varied and name not in axes}
-    return Plan(sweepable.name, code, axes, constant, tasks)
+    return Plan(workload.name, code, axes, constant, tasks)
 
 
 def address(name: str, code: str, configuration: Configuration) -> str:
@@ -103,7 +103,7 @@ def _described(value: Any) -> Any:
     raise ValueError(f"a configuration must hold numbers, text, lists and dicts of them, got {type(value).__name__}")
 
 
-def _listed(grid: Any, sweepable: Sweepable) -> list[Configuration] | None:
+def _listed(grid: Any, workload: Workload) -> list[Configuration] | None:
     """Configurations that were given one by one; None for a grid."""
     if isinstance(grid, Mapping):
         return None
@@ -113,39 +113,39 @@ def _listed(grid: Any, sweepable: Sweepable) -> list[Configuration] | None:
         )
     if not grid:
         raise ValueError("grid must hold at least one configuration, got an empty list")
-    return [_settings(f"grid[{index}]", each, sweepable) for index, each in enumerate(grid)]
+    return [_settings(f"grid[{index}]", each, workload) for index, each in enumerate(grid)]
 
 
-def _axes(grid: Mapping[str, Any], sweepable: Sweepable) -> dict[str, list[Any]]:
+def _axes(grid: Mapping[str, Any], workload: Workload) -> dict[str, list[Any]]:
     axes = {}
     for name, values in grid.items():
-        _require_known("grid", name, sweepable)
+        _require_known("grid", name, workload)
         if isinstance(values, str | Mapping) or np.ndim(np.asarray(values, dtype=object)) == 0:
             raise ValueError(f"grid[{name!r}] must be a list of values, got {values!r}; fixed holds single values")
         floats = any(isinstance(each, float) for each in values)  # 0 beside 0.5 is 0.0
-        axes[name] = [_value(each, 0.0 if floats else sweepable.defaults[name]) for each in values]
+        axes[name] = [_value(each, 0.0 if floats else workload.defaults[name]) for each in values]
         if not axes[name]:
             raise ValueError(f"grid[{name!r}] must hold at least one value, got an empty list")
     if not axes:
-        raise ValueError(f"grid must name at least one parameter out of {', '.join(sweepable.defaults)}, got none")
+        raise ValueError(f"grid must name at least one parameter out of {', '.join(workload.defaults)}, got none")
     size = math.prod(map(len, axes.values()))
     if size > MOST_TASKS:
         raise ValueError(f"grid must have at most {MOST_TASKS} points, got {size}; split the sweep")
     return axes
 
 
-def _settings(argument: str, given: Any, sweepable: Sweepable) -> Configuration:
+def _settings(argument: str, given: Any, workload: Workload) -> Configuration:
     if not isinstance(given, Mapping):
         raise ValueError(f"{argument} must map parameters to values, got {type(given).__name__}")
     for name in given:
-        _require_known(argument, name, sweepable)
-    return {name: _value(value, sweepable.defaults[name]) for name, value in given.items()}
+        _require_known(argument, name, workload)
+    return {name: _value(value, workload.defaults[name]) for name, value in given.items()}
 
 
-def _require_known(argument: str, name: Any, sweepable: Sweepable) -> None:
-    if name not in sweepable.defaults:
+def _require_known(argument: str, name: Any, workload: Workload) -> None:
+    if name not in workload.defaults:
         raise ValueError(
-            f"{argument} must name parameters of {sweepable.name}: {', '.join(sweepable.defaults)}; got {name!r}"
+            f"{argument} must name parameters of {workload.name}: {', '.join(workload.defaults)}; got {name!r}"
         )
 
 
@@ -157,11 +157,11 @@ def _value(value: Any, default: Any) -> Any:
     return tuple(value) if isinstance(default, tuple) and isinstance(value, list) else value
 
 
-def _seeds(seeds: Any, sweepable: Sweepable, given: set[str]) -> list[int] | None:
+def _seeds(seeds: Any, workload: Workload, given: set[str]) -> list[int] | None:
     if seeds is None:
         return None
-    if "seed" not in sweepable.defaults:
-        raise ValueError(f"seeds must be left out: {sweepable.name} has no parameter `seed`")
+    if "seed" not in workload.defaults:
+        raise ValueError(f"seeds must be left out: {workload.name} has no parameter `seed`")
     if "seed" in given:
         raise ValueError("seeds must be left out where the grid or fixed holds `seed`")
     chosen = range(count("seeds", seeds)) if np.ndim(seeds) == 0 else seeds
@@ -171,39 +171,39 @@ def _seeds(seeds: Any, sweepable: Sweepable, given: set[str]) -> list[int] | Non
     return runs
 
 
-def _require_all(configuration: Configuration, sweepable: Sweepable) -> None:
+def _require_all(configuration: Configuration, workload: Workload) -> None:
     for name, value in configuration.items():
         if value is REQUIRED:
-            raise ValueError(f"{name} must be given in the grid or in fixed: {sweepable.name} has no default for it")
+            raise ValueError(f"{name} must be given in the grid or in fixed: {workload.name} has no default for it")
 
 
-def make_packs(sweepable: Sweepable, tasks: Sequence[Task], pack_seconds: float) -> list[list[Task]]:
+def make_packs(workload: Workload, tasks: Sequence[Task], pack_seconds: float) -> list[list[Task]]:
     """Split tasks into packs that share what must be shared and cost about as much as asked for.
 
     The packs follow from the tasks alone: neither the number of workers nor what is already finished counts.
 
-    >>> from dynascope.sweep.sweepable import as_sweepable
+    >>> from dynascope.sweep.workload import as_workload
     >>> tasks = [Task({"width": w, "seed": s}, f"{w}{s}") for s in range(4) for w in (8, 16)]
-    >>> able = Sweepable(len, {"width": 8, "seed": 0}, shared=("width",), seconds=10.0)
+    >>> able = Workload(len, {"width": 8, "seed": 0}, shared=("width",), seconds=10.0)
     >>> [[task.key for task in pack] for pack in make_packs(able, tasks, 30.0)]
     [['80', '81'], ['82', '83'], ['160', '161'], ['162', '163']]
     """
-    if sweepable.seconds is None:
+    if workload.seconds is None:
         return [[task] for task in tasks]
     groups: dict[str, list[Task]] = {}
     for task in tasks:
-        groups.setdefault(as_text([task.configuration[name] for name in sweepable.shared]), []).append(task)
+        groups.setdefault(as_text([task.configuration[name] for name in workload.shared]), []).append(task)
     packs = []
     for group in groups.values():
-        costs = np.array([_seconds(sweepable, task) for task in group])
+        costs = np.array([_seconds(workload, task) for task in group])
         parts = math.ceil(costs.sum() / pack_seconds)
         place = np.floor((costs.cumsum() - costs / 2) / costs.sum() * parts)  # by the middle of each task's time
         packs += [[task for task, at in zip(group, place, strict=True) if at == each] for each in np.unique(place)]
     return packs
 
 
-def _seconds(sweepable: Sweepable, task: Task) -> float:
-    seconds = sweepable.seconds(task.configuration) if callable(sweepable.seconds) else sweepable.seconds
+def _seconds(workload: Workload, task: Task) -> float:
+    seconds = workload.seconds(task.configuration) if callable(workload.seconds) else workload.seconds
     if not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
-        raise ValueError(f"seconds of {sweepable.name} must be a number above 0, got {seconds!r}")
+        raise ValueError(f"seconds of {workload.name} must be a number above 0, got {seconds!r}")
     return float(seconds)

@@ -13,10 +13,10 @@ import xarray as xr
 from dynascope.checks import count, flag, scalar
 from dynascope.progress import progress_bar
 from dynascope.sweep.folder import RESULTS, Failure, SweepFolder
-from dynascope.sweep.packs import run_pack
+from dynascope.sweep.pack_runner import run_pack
 from dynascope.sweep.plan import Plan, Task, as_text, make_packs, make_plan
-from dynascope.sweep.sweepable import Sweepable, as_sweepable
 from dynascope.sweep.table import FAILED, FINISHED, MISSING, gather, outcomes
+from dynascope.sweep.workload import Workload, as_workload
 
 HERE = "here"
 
@@ -39,7 +39,7 @@ def sweep(
 ) -> xr.Dataset:
     """Run an experiment at every point of a grid, and gather the results in one dataset.
 
-    experiment: a function of one configuration, a `Sweepable`, a model family, or an experiment of the registry
+    experiment: a function of one configuration, a `Workload`, a model family, or an experiment of the registry
     grid: lists of values, {"slope": [0, 0.5], "dropout": [0, 0.1]}: all combinations; or a list of configurations
     out: folder for results. What lies there under the same source, configuration and seed is not computed again.
     seeds: how many (from 0), or a list; without it the experiment's own
@@ -70,8 +70,8 @@ def sweep(
         raise RuntimeError(
             'sweep was called while a worker imports this script: put the call below `if __name__ == "__main__":`'
         )
-    sweepable = as_sweepable(experiment)
-    plan = make_plan(sweepable, grid, seeds=seeds, fixed=fixed)
+    workload = as_workload(experiment)
+    plan = make_plan(workload, grid, seeds=seeds, fixed=fixed)
     size = scalar("pack_seconds", pack_seconds, above=0.0)
     where = _Where(
         scheduler,
@@ -84,7 +84,7 @@ def sweep(
         if flag("retry", retry):
             plan = _with_finished(plan, folder)
         folder.write_plan(plan, reference or _reference(experiment))
-        _compute(sweepable, plan, folder, where=where, retry=retry, pack_seconds=size, progress=progress)
+        _compute(workload, plan, folder, where=where, retry=retry, pack_seconds=size, progress=progress)
         table = gather(out)
     failed = int((table["outcome"] == FAILED).sum())
     if failed:
@@ -126,7 +126,7 @@ def _with_finished(plan: Plan, folder: SweepFolder) -> Plan:
 
 
 def _compute(
-    sweepable: Sweepable,
+    workload: Workload,
     plan: Plan,
     folder: SweepFolder,
     *,
@@ -139,14 +139,13 @@ def _compute(
     states = dict(zip((task.key for task in plan.tasks), outcomes(folder, plan), strict=True))
     wanted = (MISSING, FAILED) if retry else (MISSING,)
     packs = [
-        [task for task in pack if states[task.key] in wanted]
-        for pack in make_packs(sweepable, plan.tasks, pack_seconds)
+        [task for task in pack if states[task.key] in wanted] for pack in make_packs(workload, plan.tasks, pack_seconds)
     ]
     packs = [pack for pack in packs if pack]
     if not packs:
         return
     total = sum(map(len, packs))
-    runs = closing(_runs(sweepable, packs, where, plan.code))  # workers go at once where writing fails
+    runs = closing(_runs(workload, packs, where, plan.code))  # workers go at once where writing fails
     with progress_bar(f"sweep {plan.name}", total, progress) as report, runs as arriving:
         done = 0
         for pack, results in arriving:
@@ -169,18 +168,18 @@ def _counts(states: dict[str, str]) -> str:
 
 
 def _runs(
-    sweepable: Sweepable, packs: Sequence[Sequence[Task]], where: _Where, code: str
+    workload: Workload, packs: Sequence[Sequence[Task]], where: _Where, code: str
 ) -> Generator[tuple[Sequence[Task], list[xr.Dataset | Failure]], None, None]:
     if where.scheduler == HERE:
         for pack in packs:
-            yield pack, run_pack(sweepable, [task.configuration for task in pack])
+            yield pack, run_pack(workload, [task.configuration for task in pack])
         return
     from dynascope.sweep.cluster import connected, run_on_cluster  # noqa: PLC0415 (Dask takes half a second)
 
     with connected(
         where.scheduler, workers=where.workers, timeout=where.timeout, trust_network=where.trust_network
     ) as client:
-        yield from run_on_cluster(sweepable, packs, client, code=code)
+        yield from run_on_cluster(workload, packs, client, code=code)
 
 
 def asked(out: Any) -> dict[str, Any]:

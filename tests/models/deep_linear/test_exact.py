@@ -130,7 +130,7 @@ def test_covariance_and_factored_noise_are_those_of_single_samples(sizes):
     samples = 100_000
     random = np.random.default_rng(1)
     x = random.normal(size=(samples, sizes[0]))
-    y = x @ net.teacher.T + random.multivariate_normal(np.zeros(sizes[-1]), net.label_covariance, samples)
+    y = x @ net.teacher.T + random.multivariate_normal(np.zeros(sizes[-1]), net.label_noise_covariance, samples)
     with jax.enable_x64(True):
         slopes = jax.jit(jax.vmap(jax.grad(_sample_loss), in_axes=(None, 0, 0)))(
             [jnp.asarray(w) for w in weights], x, y

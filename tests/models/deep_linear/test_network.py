@@ -7,7 +7,7 @@ import pytest
 
 from dynascope import DeepLinear, grid
 from dynascope.models.deep_linear import equations, exact
-from dynascope.models.deep_linear.training import DivergenceError
+from dynascope.models.deep_linear.descent import DivergenceError
 from dynascope.records import attribute
 
 SMALL = {"depth": 3, "width": [4, 5, 3, 4], "teacher": (1.0, 0.5)}
@@ -15,7 +15,7 @@ SMALL = {"depth": 3, "width": [4, 5, 3, 4], "teacher": (1.0, 0.5)}
 
 def _one_step(net, method, **options):
     """Weights before and after one step, (trial, …)."""
-    run = net.train(method, trials=3, keep_weights=True, save_points=2, **options)
+    run = net.simulate(method=method, trials=3, keep_weights=True, save_points=2, **options)
     layers = range(1, net.depth + 1)
     return [[run[f"weight_{layer}"].values[:, moment] for layer in layers] for moment in (0, 1)]
 
@@ -51,7 +51,7 @@ def test_methods_move_by_the_noise_that_they_promise():
     slope = np.concatenate([g.T.ravel() for g in net.gradient(start)])
     for method, dt in (("sgd", 0.2), ("langevin", 0.05), ("isotropic", 0.05)):
         step = {} if method == "sgd" else {"dt": dt}
-        run = net.train(method, dt, trials, start=start, save_points=[dt], keep_weights=True, **step)
+        run = net.simulate(dt, trials, method=method, start=start, save_points=[dt], keep_weights=True, **step)
         moved = [run[f"weight_{k + 1}"].values[:, 0] - start[k] for k in range(2)]
         moved = np.concatenate([m.swapaxes(1, 2).reshape(trials, -1) for m in moved], axis=1)
         covariance = np.eye(len(slope)) if method == "isotropic" else net.noise_covariance(start)
@@ -67,17 +67,17 @@ def test_methods_move_by_the_noise_that_they_promise():
 def test_same_start_for_every_method_and_seed():
     net = DeepLinear(**SMALL)
     starts = [
-        net.train(method, 0.1, 2, seed=seed, save_points=2)["cross_amplitude"].isel(time=0)
+        net.simulate(0.1, 2, method=method, seed=seed, save_points=2)["cross_amplitude"].isel(time=0)
         for method, seed in (("gd", 0), ("sgd", 1), ("langevin", 2), ("isotropic", 3))
     ]
     assert all(starts[0].equals(other) for other in starts)
-    other = DeepLinear(**SMALL, network_seed=1).train("gd", 0.1, 2, save_points=2)
+    other = DeepLinear(**SMALL, network_seed=1).simulate(0.1, 2, method="gd", save_points=2)
     assert not starts[0].equals(other["cross_amplitude"].isel(time=0))
 
 
 def test_balanced_and_aligned_starts():
     gaussian, balanced, aligned = (
-        DeepLinear(**SMALL, initialisation=kind).train("gd", 0.1, 3, save_points=2).isel(time=0)
+        DeepLinear(**SMALL, initialisation=kind).simulate(0.1, 3, method="gd", save_points=2).isel(time=0)
         for kind in ("gaussian", "balanced", "aligned")
     )
     assert float(gaussian["balance"].min()) > 0.1
@@ -90,18 +90,18 @@ def test_balanced_and_aligned_starts():
 
 def test_grids_of_rates_batches_and_label_noise():
     axes = {"learning_rate": [0.01, 0.02], "batch_size": [1, 3], "label_noise": [0.0, 0.2]}
-    run = DeepLinear(**SMALL, **grid(**axes)).train("sgd", 0.4, 2, save_points=5)
+    run = DeepLinear(**SMALL, **grid(**axes)).simulate(0.4, 2, method="sgd", save_points=5)
     assert run["diffusion"].dims == (*axes, "trial", "time", "mode")
     for rate, batch, noise in ((0.02, 3, 0.2), (0.01, 1, 0.0)):
         alone = DeepLinear(**SMALL, learning_rate=rate, batch_size=batch, label_noise=noise)
-        single = alone.train("sgd", 0.4, 2, save_points=run["time"].values)
+        single = alone.simulate(0.4, 2, method="sgd", save_points=run["time"].values)
         chosen = run.sel(learning_rate=rate, batch_size=batch, label_noise=noise)
         np.testing.assert_allclose(chosen["amplitude"], single["amplitude"], atol=1e-13)
 
 
 def test_finite_data():
     net = DeepLinear(**SMALL, data_size=6, batch_size=6, label_noise=0.3, learning_rate=0.05)
-    gd, sgd, langevin = (net.train(method, 1.0, 2, save_points=4) for method in ("gd", "sgd", "langevin"))
+    gd, sgd, langevin = (net.simulate(1.0, 2, method=method, save_points=4) for method in ("gd", "sgd", "langevin"))
     np.testing.assert_allclose(sgd["amplitude"], gd["amplitude"], atol=1e-12)  # the whole data set is no sample
     np.testing.assert_allclose(langevin["diffusion"], 0.0, atol=1e-15)  # and has no noise
     assert bool(np.all(np.diff(gd["train_loss"], axis=-1) < 0))
@@ -128,10 +128,10 @@ def test_noise_of_finite_data_has_the_covariance_of_its_samples():
     slopes = np.concatenate([np.asarray(s).reshape(7, -1) for s in each], axis=1)
     for method, scale in (("sgd", 0.005**2), ("langevin", 0.005 * dt)):
         step = {} if method == "sgd" else {"dt": dt}
-        run = net.train(
-            method,
+        run = net.simulate(
             step.get("dt", 0.005),
             trials,
+            method=method,
             start=start,
             save_points=[step.get("dt", 0.005)],
             keep_weights=True,
@@ -150,7 +150,7 @@ def test_noise_of_finite_data_has_the_covariance_of_its_samples():
 def test_divergence_names_the_step_and_keeps_the_record():
     net = DeepLinear(2, 4, (1.0,), learning_rate=[0.01, 0.9], init_exponent=0.0)
     with pytest.raises(DivergenceError, match=r"diverged at step \d+ .* learning_rate=0.9") as caught:
-        net.train("sgd", 90.0, 3, save_points=91)
+        net.simulate(90.0, 3, method="sgd", save_points=91)
     error = caught.value
     assert error.time == pytest.approx(0.9 * error.step)
     assert 0 < error.record["time"].values[-1] < error.time <= error.record["time"].values[-1] + 1
@@ -161,20 +161,22 @@ def test_divergence_names_the_step_and_keeps_the_record():
 def test_divergence_step_is_exact():
     net = DeepLinear(2, 4, (1.0,), learning_rate=0.9, init_exponent=0.0)
     with pytest.raises(DivergenceError) as caught:
-        net.train("sgd", 90.0, 3, save_points=2)
+        net.simulate(90.0, 3, method="sgd", save_points=2)
     step = caught.value.step
-    finer = net.train("sgd", 0.9 * (step - 1), 3, save_points=2, keep_weights=True)
+    finer = net.simulate(0.9 * (step - 1), 3, method="sgd", save_points=2, keep_weights=True)
     assert bool(np.isfinite(finer["weight_1"]).all())
     with pytest.raises(DivergenceError, match=f"step {step} "):
-        net.train("sgd", 0.9 * step, 3, save_points=2)
+        net.simulate(0.9 * step, 3, method="sgd", save_points=2)
 
 
 def test_optional_records():
-    run = DeepLinear(**SMALL).train("isotropic", 0.1, 2, save_points=2, tangent_kernel=True, isotropic_noise=0.5)
+    run = DeepLinear(**SMALL).simulate(
+        0.1, 2, method="isotropic", save_points=2, tangent_kernel=True, isotropic_noise=0.5
+    )
     assert run["tangent_kernel"].dims == ("trial", "time", "matrix", "mode", "other_mode")
     summed = np.diagonal(run["tangent_kernel"].sum("matrix").values, axis1=-2, axis2=-1)
     np.testing.assert_allclose(run["isotropic_diffusion"], 0.005 * 0.25 * summed, rtol=1e-12)
-    assert "balance" not in DeepLinear(1, 3).train("gd", 0.1, 1, save_points=2)
+    assert "balance" not in DeepLinear(1, 3).simulate(0.1, 1, method="gd", save_points=2)
 
 
 BAD = {
@@ -220,4 +222,4 @@ BAD_RUNS = {
 def test_bad_runs(message):
     rate = 0.6 if "learning_rate" in message else 0.005
     with pytest.raises(ValueError, match=message):
-        DeepLinear(learning_rate=rate).train(**BAD_RUNS[message])
+        DeepLinear(learning_rate=rate).simulate(**BAD_RUNS[message])

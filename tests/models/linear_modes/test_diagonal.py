@@ -55,7 +55,7 @@ def test_equal_starts_follow_the_printed_sigmoid(variance, target, start, at):
 def test_times_are_when_the_fraction_is_reached(fields, fraction):
     network = DiagonalNetwork(*map(np.array, zip(*fields, strict=True)))
     share = network.first * network.second / np.where(network.target == 0, np.nan, network.target)
-    at = network.time_to(fraction)
+    at = network.time_to_reach(fraction)
     for mode in range(4):
         passes = share[mode] < fraction
         stuck = abs(network.first[mode]) == abs(network.second[mode]) and share[mode] <= 0
@@ -67,8 +67,8 @@ def test_times_are_when_the_fraction_is_reached(fields, fraction):
 
 def test_a_start_above_the_target_passes_fractions_on_its_way_down():
     network = DiagonalNetwork(1.0, 0.5, 1.0, 1.0)
-    assert float(network.solve(network.time_to(1.5))["product"][0, 0]) == pytest.approx(0.75, rel=1e-12)
-    assert np.isnan(network.time_to(0.5)).all()
+    assert float(network.solve(network.time_to_reach(1.5))["product"][0, 0]) == pytest.approx(0.75, rel=1e-12)
+    assert np.isnan(network.time_to_reach(0.5)).all()
 
 
 @given(st.floats(0.2, 0.9), st.floats(0.005, 0.1), st.floats(0.5, 2.0))
@@ -78,7 +78,7 @@ def test_times_and_overlap_are_those_of_3_12_and_corrected_3_13(ratio, start, ta
     share = 0.05
     assume(start**2 < share * target)
     emerges = np.log(odds / (1 / share - 1)) / (2 * np.array([1.0, ratio]) * target)
-    np.testing.assert_allclose(network.emergence_time(share), emerges, rtol=1e-10)
+    np.testing.assert_allclose(network.time_to_reach(share), emerges, rtol=1e-10)
     np.testing.assert_allclose(
         network.saturation_time(share), np.log(1 / share - 1) / (np.array([1.0, ratio]) * target), rtol=1e-10
     )
@@ -93,8 +93,8 @@ def test_overlap_of_unequal_starts_is_where_the_two_modes_meet():
     network = DiagonalNetwork([1.0, 0.5, 0.3], [1.0, -2.0, 1.5], [0.02, 0.1, 0.3], [0.2, -0.02, 0.1])
     overlap = network.stage_overlap()
     for pair in (0, 1):
-        saturated = network.time_to(1 - overlap[pair])[pair]
-        assert saturated == pytest.approx(network.time_to(overlap[pair])[pair + 1], rel=1e-10)
+        saturated = network.time_to_reach(1 - overlap[pair])[pair]
+        assert saturated == pytest.approx(network.time_to_reach(overlap[pair])[pair + 1], rel=1e-10)
     never = DiagonalNetwork([1.0, 0.5], 1.0, 0.1, [0.1, -0.1])  # the second starts on the wrong side of a saddle
     assert np.isnan(never.stage_overlap()).all()
 
@@ -119,7 +119,7 @@ def test_a_grid_is_one_call_and_the_record_survives(tmp_path):
     np.testing.assert_allclose(run["product"].sel(start=2), alone["product"], rtol=1e-15)
     assert load(save(run, tmp_path / "a.nc")).identical(run)
     assert digest(run) == digest(network.solve([0.0, 1.0, 2.0]))
-    assert network.time_to(0.5).shape == (3, 2)
+    assert network.time_to_reach(0.5).shape == (3, 2)
     assert network.stage_overlap().shape == (3, 1)
 
 
@@ -143,6 +143,6 @@ def test_bad_times_and_thresholds_are_refused():
     with pytest.raises(ValueError, match="times must be an increasing list"):
         network.solve([1.0, 0.5])
     with pytest.raises(ValueError, match="threshold must be above 0"):
-        network.emergence_time(0.0)
+        network.time_to_reach(0.0)
     with pytest.raises(ValueError, match=r"threshold must be below 0\.5"):
         network.saturation_time(0.6)

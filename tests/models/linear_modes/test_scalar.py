@@ -142,7 +142,7 @@ def test_descent_converges_to_theorem_1_at_first_order():
 def test_sgd_meets_gradient_descent_on_average():
     network = ScalarNetwork([0.6, -0.3, 0.2], [0.4, 0.5, -0.1], 1.0)
     plain = network.simulate(3.0, 0.01, 1, save_points=4)["output"][0]
-    noisy = network.simulate(3.0, 0.01, 2000, save_points=4, batch=4, label_noise=0.2, seed=3)["output"]
+    noisy = network.simulate(3.0, 0.01, 2000, save_points=4, batch_size=4, label_noise=0.2, seed=3)["output"]
     spread = noisy.std("trial", ddof=1)
     gap = abs(noisy.mean("trial") - plain)
     # what fluctuations add is of second order in their size: a few of their variances
@@ -209,7 +209,7 @@ def test_bad_networks_are_refused(fields, message):
         (lambda n: n.solve([0.0, 1.0]), "first and second must be given here"),
         (lambda n: n.amplification(), "first and second must be given here"),
         (lambda n: n.simulate(label_noise=0.1), "label_noise must be 0 without a batch"),
-        (lambda n: n.simulate(batch=0), "batch must be a whole number"),
+        (lambda n: n.simulate(batch_size=0), "batch_size must be a whole number"),
         (lambda n: n.simulate(learning_rate=0.0), "learning_rate must be above 0"),
         (lambda n: n.simulate(precision="float16"), "precision must be one of"),
         (lambda n: n.simulate(seed=-1), "seed must be an integer"),

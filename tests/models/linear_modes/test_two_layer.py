@@ -88,7 +88,7 @@ def test_any_start_flows_and_keeps_what_is_conserved():
     correlation = random.normal(size=(3, 2))
     network = TwoLayerLinear(correlation, first, second)
     assert np.isnan(network.imbalance())
-    run = network.flow(TIMES)
+    run = network.solve_numerically(TIMES)
     flow = gradient_flow(_loss, {"first": first, "second": second}, TIMES, data=_white_sample(correlation))
     np.testing.assert_allclose(run["first"], flow["first"], rtol=0, atol=1e-8)
     np.testing.assert_allclose(run["second"], flow["second"], rtol=0, atol=1e-8)
@@ -129,7 +129,7 @@ def test_a_grid_of_starts_is_one_call(tmp_path):
     assert run["product"].dims == ("size", "time", "input", "output")
     alone = TwoLayerLinear(correlation, 0.5 * first, 0.5 * second).solve(TIMES)
     np.testing.assert_allclose(run["strength"].sel(size=0.5), alone["strength"], rtol=0, atol=1e-13)
-    np.testing.assert_allclose(network.flow(TIMES)["product"], run["product"], rtol=0, atol=1e-8)
+    np.testing.assert_allclose(network.solve_numerically(TIMES)["product"], run["product"], rtol=0, atol=1e-8)
     assert load(save(run, tmp_path / "a.nc")).identical(run)
 
 
@@ -148,7 +148,10 @@ def test_balanced_weights_have_random_directions():
         (lambda: TwoLayerLinear([[1.0]], [[1.0, 2.0]], [[1.0], [3.0]]).solve([1.0]), "must satisfy W₁ᵀW₁"),
         (lambda: TwoLayerLinear([[np.nan]], [[1.0]], [[1.0]]), "correlation must be finite"),
         (lambda: TwoLayerLinear([[1.0]], [[1.0]], [[1.0]]).solve([-1.0]), "times must be an increasing list"),
-        (lambda: TwoLayerLinear([[1.0]], [[1.0]], [[1.0]]).flow([1.0], accuracy=0.0), "accuracy must be above 0"),
+        (
+            lambda: TwoLayerLinear([[1.0]], [[1.0]], [[1.0]]).solve_numerically([1.0], accuracy=0.0),
+            "accuracy must be above 0",
+        ),
         (lambda: balanced_weights(2, 3, 4, scale=0.1, imbalance=0.5), "hidden must be at most 2 for an imbalance"),
         (lambda: balanced_weights(4, 3, 2, scale=0.1, imbalance=-0.5), "hidden must be at most 2"),
         (lambda: balanced_weights(4, 3, 2, scale=-0.1), "scale must be at least 0"),

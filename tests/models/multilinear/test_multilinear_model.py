@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dynascope import Multilinear, grid
 from dynascope.models.multilinear.curves import SkillSet
-from dynascope.models.multilinear.scaling import best_exposure, fit_exponent, prefactor
+from dynascope.models.multilinear.scaling import best_exposure, estimate_exponent, prefactor
 
 alphas, starts, targets = st.floats(0.1, 2.0), st.floats(1e-6, 0.9), st.floats(0.2, 5.0)
 
@@ -29,7 +29,7 @@ def test_limits(alpha, start, target, rate, linear):
 
 
 def test_grids_broadcast_and_lead():
-    model = Multilinear(100, **grid(exponent=[0.3, 0.6, 0.9], initial=[0.01, 0.1]))
+    model = Multilinear(100, **grid(skill_exponent=[0.3, 0.6, 0.9], initial=[0.01, 0.1]))
     times, known = np.array([1.0, 10.0, 100.0]), np.array([5, 50])
     table = model.loss(time=times[:, None], parameters=known)
     assert table.shape == (3, 2, 3, 2)
@@ -37,7 +37,7 @@ def test_grids_broadcast_and_lead():
     np.testing.assert_allclose(table[1, 1, 2, 0], alone, rtol=1e-13)
     assert model.strength([[1, 2]], time=times, data=[[10], [20]]).shape == (3, 2, 1, 2, 2, 3)
     assert model.exponent("time").shape == model.prefactor("compute").shape == (3, 2)
-    assert model.optimal_compute([1e3, 1e4])["loss"].dims == ("exponent", "initial", "budget")
+    assert model.optimal_compute([1e3, 1e4])["loss"].dims == ("skill_exponent", "initial", "budget")
     assert model.emergence("data", [1, 2], [5, 6, 7]).shape == (3, 2, 2, 3)
 
 
@@ -59,7 +59,7 @@ def test_descent_converges_to_the_flow_with_its_order(linear):
 
 
 def test_sgd_means_meet_the_closed_form():
-    model = Multilinear(60, **grid(exponent=[0.4, 1.0]), initial=0.1, learning_rate=0.02)
+    model = Multilinear(60, **grid(skill_exponent=[0.4, 1.0]), initial=0.1, learning_rate=0.02)
     run = model.simulate(600, 5, 400, data=40, parameters=12, save_points=[200, 600], track=[2, 12, 13], seed=3)
     form = model.loss(time=[200, 600], data=40, parameters=12)
     error = run["loss"].std("trial", ddof=1) / 20
@@ -148,25 +148,25 @@ def test_fitted_exponents_cover_the_truth():
     inside = []
     for _ in range(300):
         noise = 1 + 0.1 * random.standard_normal((10, 12)) + 0.1 * random.standard_normal((10, 1))
-        found = fit_exponent(x, (2 * x**-0.35 - 0.02) * noise, absent=0.02)
+        found = estimate_exponent(x, (2 * x**-0.35 - 0.02) * noise, absent=0.02)
         inside.append(float(found["low"]) <= -0.35 <= float(found["high"]))
     assert 0.92 < np.mean(inside) < 0.98  # 95 % within three standard errors of 300 draws, and a little for 10 trials
-    assert abs(float(fit_exponent(x, x**-0.35)["curvature"])) < 1e-9
-    assert not bool(fit_exponent([10, 11, 12], [3.0, 2.9, 2.8])["ok"])
+    assert abs(float(estimate_exponent(x, x**-0.35)["curvature"])) < 1e-9
+    assert not bool(estimate_exponent([10, 11, 12], [3.0, 2.9, 2.8])["ok"])
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"exponent": 0.0}, "exponent must be above 0, got 0.0"),
-        ({"exponent": [0.3, -1.0]}, "exponent must be above 0, got -1.0"),
+        ({"skill_exponent": 0.0}, "skill_exponent must be above 0, got 0.0"),
+        ({"skill_exponent": [0.3, -1.0]}, "skill_exponent must be above 0, got -1.0"),
         ({"initial": 1.0}, "initial must be below target"),
         ({"initial": 0.0}, "initial must be above 0, or no product can grow"),
         ({"initial": -0.1, "linear": True}, "initial must be at least 0"),
         ({"target": -1.0}, "target must be above 0"),
         ({"learning_rate": 0}, "learning_rate must be above 0"),
         ({"skills": 0}, "skills must be a whole number of at least 1"),
-        ({"exponent": "steep"}, "exponent must be a real number"),
+        ({"skill_exponent": "steep"}, "skill_exponent must be a real number"),
         ({"target": xr.DataArray([1.0, 2.0], dims="time")}, "dimension name 'time' is taken"),
     ],
 )
@@ -192,13 +192,13 @@ def test_bad_models_are_refused(arguments, message):
         (lambda m: m.emergence("data", 1, 5, calibration=0.5), "calibration must be at least 1"),
         (lambda m: m.emergence_point("time", 1, 1.0), "threshold must be below 1"),
         (lambda m: m.simulate(steps=0), "steps must be a whole number of at least 1"),
-        (lambda m: m.simulate(batch=-1), "batch must be a whole number of at least 0"),
+        (lambda m: m.simulate(batch_size=-1), "batch_size must be a whole number of at least 0"),
         (lambda m: m.simulate(parameters=2000), "parameters must be at most skills"),
         (lambda m: m.simulate(track=[1, 1]), "track must be a list of different ranks"),
         (lambda m: m.simulate(sed=1), "sed=1 is not an option.*Did you mean seed"),
         (lambda m: m.simulate(seed=-1), "seed must be an integer"),
-        (lambda m: fit_exponent([1, 2], [1, 2]), "x must list at least 3 positive values"),
-        (lambda m: fit_exponent([1, 2, 3], [1, 0, -1]), "losses \\+ absent must be above 0"),
+        (lambda m: estimate_exponent([1, 2], [1, 2]), "x must list at least 3 positive values"),
+        (lambda m: estimate_exponent([1, 2, 3], [1, 0, -1]), "losses \\+ absent must be above 0"),
     ],
 )
 def test_bad_calls_are_refused(call, message):
@@ -211,4 +211,4 @@ def test_steps_that_could_diverge_are_refused():
         Multilinear(learning_rate=1.0).simulate(steps=5)
     with pytest.raises(ValueError, match="learning_rate must stay below 2 /"):
         Multilinear(learning_rate=2.5, linear=True).simulate(steps=5)
-    assert np.isfinite(Multilinear(learning_rate=2.0).simulate(steps=50, batch=0, trials=1)["loss"]).all()
+    assert np.isfinite(Multilinear(learning_rate=2.0).simulate(steps=50, batch_size=0, trials=1)["loss"]).all()

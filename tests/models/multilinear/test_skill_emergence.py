@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynascope import Multilinear, calibrate_emergence
+from dynascope import Multilinear, estimate_emergence
 from dynascope.models.multilinear.emergence import feature_rate
 from dynascope.models.multilinear.extended import (
     minimum_norm_strength,
@@ -23,7 +23,7 @@ def test_scaled_features_are_learned_at_the_scale_not_its_square(scale, start, t
     model = Multilinear(1, target=target, initial=start * target, learning_rate=0.5)
     steps = float(model.emergence_point("time", 1, (1 + start) / 2, calibration=scale)) * 2 * until
     root = np.sqrt(start * target / scale)
-    flow = scaled_skill(scale, frequency=1.0, target=target).flow([0.0, steps], root, [root], learning_rate=0.5)
+    flow = scaled_skill(scale, frequency=1.0, target=target).solve([0.0, steps], root, [root], learning_rate=0.5)
     found = model.emergence("time", 1, [0.0, steps], calibration=feature_rate(scale))
     np.testing.assert_allclose(flow["strength"], found, rtol=1e-8)
 
@@ -32,7 +32,7 @@ def test_scaled_features_are_learned_at_the_scale_not_its_square(scale, start, t
 def test_partial_bases_reach_their_share(nodes, draw):
     available = draw.draw(st.integers(1, nodes))
     start = 0.05 * np.array(draw.draw(st.lists(st.floats(0.1, 1.0), min_size=available, max_size=available)))
-    run = partial_skill(available, nodes, frequency=0.4, target=2.0).flow([0.0, 150.0], 0.05, start)
+    run = partial_skill(available, nodes, frequency=0.4, target=2.0).solve([0.0, 150.0], 0.05, start)
     form = Multilinear(3, target=2.0).emergence("parameters", 1, available, calibration=float(nodes))
     np.testing.assert_allclose(run["strength"][-1], form, atol=1e-7)
     np.testing.assert_allclose(run["imbalance"][-1], run["imbalance"][0], atol=1e-9)
@@ -41,7 +41,7 @@ def test_partial_bases_reach_their_share(nodes, draw):
 def test_gradient_flow_on_few_samples_finds_the_minimum_norm():
     seen = np.random.default_rng(2).standard_normal((4, 9))
     readout = np.full(9, 1 / 3)
-    run = sampled_skill(seen, data=8, target=1.0).flow([0.0, 400.0], 1e-4, 1e-4 * np.ones(9), learning_rate=1.0)
+    run = sampled_skill(seen, data=8, target=1.0).solve([0.0, 400.0], 1e-4, 1e-4 * np.ones(9), learning_rate=1.0)
     norm = np.linalg.pinv(seen) @ (seen @ readout)
     np.testing.assert_allclose(run["strength"][-1], norm @ readout, atol=2e-4)
     np.testing.assert_allclose(minimum_norm_strength(seen, readout), norm @ readout, rtol=1e-10)
@@ -115,7 +115,7 @@ def test_calibration_covers_the_planted_value(kind, trials):
         noise = 0.2 * random.standard_normal((trials, len(x)))
         if trials > 1:  # noise that is shared along x, as between runs of a network
             noise += 0.2 * random.standard_normal((trials, 1))
-        found = calibrate_emergence(kind, x, (truth + noise)[0 if trials == 1 else slice(None)], model=model)
+        found = estimate_emergence(kind, x, (truth + noise)[0 if trials == 1 else slice(None)], model=model)
         assert bool(found["ok"])
         inside += float(found["low"]) <= value <= float(found["high"])
     assert inside / runs >= 0.866  # 95 % less three standard errors of 60 runs
@@ -126,13 +126,13 @@ def test_calibration_of_another_skill_recovers_the_factor(factor, skill):
     model = Multilinear(5, 0.6, 5.0, 0.01, 0.05)
     x = np.linspace(0, 3 * float(model.emergence_point("time", skill, calibration=factor)), 30)
     exact = model.emergence("time", skill, x, calibration=factor)
-    found = calibrate_emergence("time", x, exact, model=model, skill=skill)
+    found = estimate_emergence("time", x, exact, model=model, skill=skill)
     assert float(found["value"]) == pytest.approx(factor, rel=1e-5)
     np.testing.assert_allclose(found["fitted"], exact, atol=1e-4)
 
 
 def test_a_curve_that_says_nothing_is_not_ok():
-    silent = calibrate_emergence("time", [1.0, 2.0, 3.0, 4.0], [0.01] * 4)
+    silent = estimate_emergence("time", [1.0, 2.0, 3.0, 4.0], [0.01] * 4)
     assert not bool(silent["ok"])
     assert "where the skill emerges" in silent.attrs["reason"]
     assert np.isinf(float(silent["high"]))
@@ -150,16 +150,16 @@ def test_a_curve_that_says_nothing_is_not_ok():
 )
 def test_bad_measurements_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
-        calibrate_emergence(*arguments)
+        estimate_emergence(*arguments)
 
 
 def test_bad_models_for_calibration_are_refused():
     with pytest.raises(ValueError, match="without a grid"):
-        calibrate_emergence("time", [1, 2, 3], [0, 0, 1], model=Multilinear(initial=[0.1, 0.2]))
+        estimate_emergence("time", [1, 2, 3], [0, 0, 1], model=Multilinear(initial=[0.1, 0.2]))
     with pytest.raises(ValueError, match="a linear one does not emerge"):
-        calibrate_emergence("time", [1, 2, 3], [0, 0, 1], model=Multilinear(linear=True))
+        estimate_emergence("time", [1, 2, 3], [0, 0, 1], model=Multilinear(linear=True))
     with pytest.raises(ValueError, match=r"second must have the shape \(basis,\)"):
-        scaled_skill(1.0, frequency=1.0, target=1.0).flow([0.0, 1.0], 0.1, [0.1, 0.2])
+        scaled_skill(1.0, frequency=1.0, target=1.0).solve([0.0, 1.0], 0.1, [0.1, 0.2])
     with pytest.raises(ValueError, match="available must be at most nodes"):
         partial_skill(5, 4, frequency=1.0, target=1.0)
 

@@ -59,7 +59,9 @@ def run(config: Config) -> xr.Dataset:
     for depth, duration in zip(config.depths, config.durations, strict=True):
         for start in ("gaussian", "balanced"):
             net = DeepLinear(depth, 12, init_exponent=config.init_exponent, initialisation=start)
-            trained = net.train("sgd", duration, config.trials, seed=config.seed, save_points=config.save_points)
+            trained = net.simulate(
+                duration, config.trials, method="sgd", seed=config.seed, save_points=config.save_points
+            )
             kept = trained[["cross_amplitude", "amplitude"]].assign(
                 balance=trained["balance"].mean("layer"),
                 imbalance=trained["imbalance"].mean("layer"),

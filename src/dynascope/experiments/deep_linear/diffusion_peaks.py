@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from dynascope.experiments.claims import Claim, three_errors
-from dynascope.experiments.deep_linear.reading import LEARNED, over_trials, passage_time, peak_time
+from dynascope.experiments.deep_linear.reading import LEARNED, over_trials, peak_time, time_to_reach
 from dynascope.experiments.registry import Experiment
 from dynascope.models.deep_linear import DeepLinear
 from dynascope.records import attribute
@@ -60,11 +60,11 @@ def run(config: Config) -> xr.Dataset:
     net = DeepLinear(
         len(config.width) - 1, list(config.width), init_exponent=config.init_exponent, data_size=config.data_size
     )
-    return net.train("sgd", config.duration, config.trials, seed=config.seed, save_points=config.save_points)
+    return net.simulate(config.duration, config.trials, method="sgd", seed=config.seed, save_points=config.save_points)
 
 
 def _check(record: xr.Dataset, claims: dict[str, Claim]) -> tuple[Claim, ...]:
-    learned, peak = passage_time(record), peak_time(record["diffusion"])
+    learned, peak = time_to_reach(record), peak_time(record["diffusion"])
     predicted = peak_time(record["predicted_diffusion"])
     spacing = float(np.diff(record["time"]).max())
     depth = len(attribute(record, "parameters")["widths"]) - 1

@@ -107,7 +107,7 @@ def _kernel_diffusion(net: DeepLinear, weights: list[np.ndarray]) -> np.ndarray:
     """D_αβ by the tangent kernels: (v_α ⊗ u_α)ᵀ Σ_l K_l Cov[vec ε xᵀ] Σ_m K_m (v_β ⊗ u_β)."""
     kernel = net.tangent_kernel(weights).sum(axis=0)
     modes = np.stack([np.kron(v, u) for u, v in zip(net.left.T, net.right.T, strict=True)])
-    spread = error_covariance(weights, net._task(np.zeros_like(net.label_covariance)))
+    spread = error_covariance(weights, net._task(np.zeros_like(net.label_noise_covariance)))
     return np.asarray(modes @ kernel @ spread @ kernel @ modes.T)
 
 

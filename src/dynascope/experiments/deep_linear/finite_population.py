@@ -46,7 +46,7 @@ def run(config: Config) -> xr.Dataset:
     net = _network(**grid(batch_size=BATCHES))
     start = [w[0] for w in net.initial_weights()]
     rate = float(net.learning_rate.ravel()[0])
-    stepped = net.train("sgd", rate, config.trials, seed=config.seed, start=start, save_points=[rate])
+    stepped = net.simulate(rate, config.trials, method="sgd", seed=config.seed, start=start, save_points=[rate])
     moved = stepped["amplitude"].isel(time=0).values  # (batch, trial, mode)
     parts = [covariance_with_error(each) for each in moved]
     record = xr.Dataset(

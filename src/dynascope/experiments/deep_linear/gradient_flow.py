@@ -38,7 +38,7 @@ ALIGNED = Claim("eq2-decouples", "deep-linear (2)", "modes that start aligned an
 def run(config: Config) -> xr.Dataset:
     """Gradient descent from aligned weights."""
     net = DeepLinear(2, 12, initialisation="aligned", **grid(learning_rate=list(config.learning_rate)))
-    return net.train("gd", config.duration, 1, save_points=config.save_points)
+    return net.simulate(config.duration, 1, method="gd", save_points=config.save_points)
 
 
 def logistic(times: np.ndarray, values: np.ndarray, start: np.ndarray) -> np.ndarray:

@@ -52,7 +52,7 @@ def run(config: Config) -> xr.Dataset:
     for (name, (width, teacher)), trials in zip(NETWORKS.items(), config.trials, strict=True):
         net = DeepLinear(DEPTH, width, teacher, learning_rate=RATE, label_noise=NOISE)
         start = net.aligned_weights(net.singular_values)
-        trained = net.train("sgd", config.end, trials, seed=config.seed, save_points=moments, start=start)
+        trained = net.simulate(config.end, trials, method="sgd", seed=config.seed, save_points=moments, start=start)
         shift = (trained["amplitude"] - trained["singular_value"]).drop_attrs()
         short = name.replace(" ", "_")
         names = {"trial": f"trial_{short}", "mode": f"mode_{short}"}

@@ -10,7 +10,7 @@ import xarray as xr
 from dynascope.experiments.claims import Claim, three_errors
 from dynascope.experiments.deep_linear.mode_networks import sampled_coefficients
 from dynascope.experiments.registry import Experiment
-from dynascope.models.deep_linear.mode import ModeEquation
+from dynascope.models.mode_equation.model import ModeEquation
 from dynascope.records import with_provenance
 
 COLUMNS = ("depth", "amplitude", "singular_value", "label_noise")  # the last cases stand at w = s, for (17)

@@ -13,7 +13,7 @@ from scipy.signal import argrelmax
 from dynascope.experiments.claims import Claim, three_errors
 from dynascope.experiments.deep_linear.mode_networks import one_mode_network, population_gradient
 from dynascope.experiments.registry import Experiment
-from dynascope.models.deep_linear.mode import ModeEquation
+from dynascope.models.mode_equation.model import ModeEquation
 from dynascope.models.parameters import grid
 from dynascope.records import with_provenance
 

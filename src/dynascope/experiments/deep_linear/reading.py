@@ -8,13 +8,13 @@ import xarray as xr
 LEARNED = 0.9  # share of the singular value at which a mode counts as learned
 
 
-def passage_time(run: xr.Dataset, fraction: float = LEARNED) -> xr.DataArray:
+def time_to_reach(run: xr.Dataset, fraction: float = LEARNED) -> xr.DataArray:
     """First time at which each mode reaches a fraction of its singular value, between saves by interpolation.
 
     NaN where it never does. Dimensions: those of the amplitude without time.
 
     >>> amplitude = xr.DataArray([[0.0], [0.5], [1.0]], dims=("time", "mode"), coords={"time": [0.0, 1.0, 2.0]})
-    >>> passage_time(xr.Dataset({"amplitude": amplitude, "singular_value": ("mode", [1.0])}), 0.75).values.tolist()
+    >>> time_to_reach(xr.Dataset({"amplitude": amplitude, "singular_value": ("mode", [1.0])}), 0.75).values.tolist()
     [1.5]
     """
     share = (run["amplitude"] / run["singular_value"]).transpose("time", ...)

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from dynascope.experiments.claims import Claim, three_errors
-from dynascope.experiments.deep_linear.reading import over_trials, passage_time
+from dynascope.experiments.deep_linear.reading import over_trials, time_to_reach
 from dynascope.experiments.registry import Experiment
 from dynascope.models.deep_linear import DeepLinear
 from dynascope.records import with_provenance
@@ -68,16 +68,16 @@ def run(config: Config) -> xr.Dataset:
     net = DeepLinear(config.depth, config.width, config.teacher, init_exponent=config.init_exponent)
     parts = []
     for method in METHODS:
-        trained = net.train(
-            method,
+        trained = net.simulate(
             config.duration,
             config.trials,
+            method=method,
             seed=config.seed,
             save_points=config.save_points,
             isotropic_noise=config.isotropic_noise,
             dt=None if method in ("gd", "sgd") else config.dt,
         )
-        kept = trained[["loss", "amplitude", "rank"]].assign(learned=passage_time(trained))
+        kept = trained[["loss", "amplitude", "rank"]].assign(learned=time_to_reach(trained))
         parts.append(kept.drop_attrs(deep=False))
     record = xr.concat(parts, "optimiser", join="override").assign_coords(optimiser=list(METHODS))
     facts = {"width": config.width, "depth": config.depth, "teacher": net.singular_values}

@@ -57,7 +57,7 @@ def sample_gradients(net: DeepLinear, weights: Sequence[np.ndarray], *, samples:
     """
     random = np.random.default_rng(seed)
     outputs, inputs = net.teacher.shape
-    covariance = float(net.label_noise.ravel()[0]) ** 2 * np.eye(outputs) + net.label_covariance
+    covariance = float(net.label_noise.ravel()[0]) ** 2 * np.eye(outputs) + net.label_noise_covariance
     x = random.standard_normal((samples, inputs))
     y = x @ net.teacher.T + random.multivariate_normal(np.zeros(outputs), covariance, samples)
     with jax.enable_x64(True):

@@ -57,7 +57,9 @@ def run(config: Config) -> xr.Dataset:
     found = {}
     for axis, name in _AXES.items():
         net = DeepLinear(init_exponent=config.init_exponent, **grid(**{axis: getattr(config, axis)}))
-        trained = net.train("sgd", config.duration, config.trials, seed=config.seed, save_points=config.save_points)
+        trained = net.simulate(
+            config.duration, config.trials, method="sgd", seed=config.seed, save_points=config.save_points
+        )
         found[name] = trained["diffusion"].max("time", keep_attrs=True)
     facts = {"width": 12, "depth": 4, "teacher": net.singular_values}
     return with_provenance(

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from dynascope.experiments.claims import Claim, three_errors
-from dynascope.experiments.deep_linear.reading import over_trials, passage_time, peak_time
+from dynascope.experiments.deep_linear.reading import over_trials, peak_time, time_to_reach
 from dynascope.experiments.registry import Experiment
 from dynascope.models.deep_linear import DeepLinear
 from dynascope.records import attribute, with_provenance
@@ -63,10 +63,10 @@ def run(config: Config) -> xr.Dataset:
     parts = []
     for method in METHODS:
         mean = method.endswith("mean loss")
-        trained = net.train(
-            method.split(",")[0],
+        trained = net.simulate(
             config.duration * (slower if mean else 1),
             config.trials,
+            method=method.split(",")[0],
             seed=config.seed,
             save_points=config.save_points,
             reduction="mean" if mean else "sum",
@@ -75,7 +75,7 @@ def run(config: Config) -> xr.Dataset:
         peak = peak_time(trained["diffusion"]).reset_coords(drop=True)
         one = trained[["amplitude", "diffusion", "predicted_diffusion"]].isel(trial=0, drop=True)
         clock = xr.DataArray(trained["time"].values, dims="save")
-        learned = passage_time(trained).reset_coords(drop=True)
+        learned = time_to_reach(trained).reset_coords(drop=True)
         part = one.rename(time="save").drop_vars("save").assign(clock=clock, learned=learned, peak=peak)
         parts.append(part)
     record = xr.concat(parts, "optimiser").assign_coords(optimiser=list(METHODS))

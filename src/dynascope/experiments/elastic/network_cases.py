@@ -66,13 +66,13 @@ def _end(record: xr.Dataset, name: str) -> tuple[np.ndarray, np.ndarray]:
 def _growth(record: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
     """A − B at the last step, mean over networks and its standard error, for each case."""
     last = record["growth"].isel(step=-1)
-    return last.mean("copy").values, last.std("copy", ddof=1).values / np.sqrt(record.sizes["copy"])
+    return last.mean("trial").values, last.std("trial", ddof=1).values / np.sqrt(record.sizes["trial"])
 
 
 def check_samples(record: xr.Dataset) -> tuple[Claim, ...]:
     """Judge that samples in training hardly matter."""
     (intra, intra_error), (inter, inter_error) = (_end(record, f"integrated_{name}") for name in ("intra", "inter"))
-    rate = record["growth_rate"].mean("copy").values
+    rate = record["growth_rate"].mean("trial").values
     growth, error = _growth(record)
     listed = ", ".join(f"{case}: {value:.3g}" for case, value in zip(record["case"].values, growth, strict=True))
     return (
@@ -111,8 +111,8 @@ def plot(what: str, record: xr.Dataset) -> Any:
         each, label = record.sel(case=case), f"{case} {what}"
         axes[0, 0].plot(step, each["integrated_intra"], color=colour, label=f"A, {label}")
         axes[0, 0].plot(step, each["integrated_inter"], "--", color=colour, label=f"B, {label}")
-        axes[0, 1].plot(step, each["growth"].mean("copy"), color=colour, label=label)
-        axes[0, 2].plot(step, each["growth_rate"].mean("copy"), color=colour, label=label)
+        axes[0, 1].plot(step, each["growth"].mean("trial"), color=colour, label=label)
+        axes[0, 2].plot(step, each["growth_rate"].mean("trial"), color=colour, label=label)
     axes[0, 0].set_ylabel("integrated strengths, I-model as printed")
     axes[0, 1].set_ylabel("A − B, mean over networks")
     axes[0, 2].set(ylabel="α − β (per step)", yscale="log")

@@ -63,11 +63,11 @@ def run(config: Config) -> xr.Dataset:
     begun = time.perf_counter()
     data = pictures(config)
     labels = [corrupt_labels(data[1], share, seed=trial) for share in config.shares for trial in range(config.trials)]
-    trained = train(config, data, labels=np.stack(labels), copies=len(labels))
-    split = {"copy": len(config.shares), "trial": config.trials}
+    trained = train(config, data, labels=np.stack(labels), trials=len(labels))
+    split = (len(config.shares), config.trials)
     record = xr.Dataset(
         {
-            name: (("share", "trial", *each.dims[1:]), each.values.reshape((*split.values(), *each.shape[1:])))
+            name: (("share", "trial", *each.dims[1:]), each.values.reshape((*split, *each.shape[1:])))
             for name, each in trained[["class_mean", "loss", "accuracy"]].items()
         },
         coords={"share": list(config.shares), "step": trained["step"]},

@@ -15,12 +15,12 @@ from dynascope.experiments.elastic.network_imitation import check_imitation, dra
 from dynascope.experiments.elastic.network_imitation import statements as imitation_statements
 from dynascope.experiments.elastic.network_training import Training, growth_of_each, pictures, read_strengths, train
 from dynascope.experiments.registry import Experiment
-from dynascope.models.elastic.compare import learning_stages
-from dynascope.models.elastic.derivative import local_derivative
 from dynascope.models.elastic.estimate import estimate_strengths
 from dynascope.models.elastic.tails import tail_index
-from dynascope.models.elastic.trials import bootstrap_weights
 from dynascope.records import attribute, with_provenance
+from dynascope.statistics.derivative import local_derivative
+from dynascope.statistics.resampling import bootstrap_weights
+from dynascope.statistics.stages import learning_stages
 
 _WINDOWS = (11, 51, 101, 191, 301)  # of Fig. D.1, and 191 of Fig. 3
 _FIG_3 = 191
@@ -61,7 +61,7 @@ def _stages(steps: np.ndarray, means: np.ndarray) -> xr.Dataset:
     return found.assign(stages_reason=found.attrs["reason"]).drop_attrs()
 
 
-def _projection(outputs: Float[np.ndarray, "copy step sample logit"], labels: np.ndarray, pair: Any) -> xr.Dataset:
+def _projection(outputs: Float[np.ndarray, "trial step sample logit"], labels: np.ndarray, pair: Any) -> xr.Dataset:
     """Samples of one network along (C.24) over time, and how well that direction parts the classes of each network.
 
     `misplaced`: share of pairs of samples of two classes in the wrong order, worst two classes; for every choice of the
@@ -69,9 +69,9 @@ def _projection(outputs: Float[np.ndarray, "copy step sample logit"], labels: np
     """
     outputs = outputs.astype(float)
     members = [np.flatnonzero(labels == k) for k in range(outputs.shape[-1])]
-    last = np.stack([outputs[:, -1, each].mean(axis=1) for each in members], axis=1)  # (copy, class, logit)
+    last = np.stack([outputs[:, -1, each].mean(axis=1) for each in members], axis=1)  # (trial, class, logit)
     pairs = list(combinations(range(len(members)), 2))
-    directions = np.stack([last[:, k] - last[:, other] for k, other in pairs])  # (pair, copy, logit)
+    directions = np.stack([last[:, k] - last[:, other] for k, other in pairs])  # (pair, trial, logit)
     along = np.einsum("cmsl,pcl->pmcs", outputs[:, [0, -1]], directions)
     shares = []
     for k, other in pairs:
@@ -81,7 +81,7 @@ def _projection(outputs: Float[np.ndarray, "copy step sample logit"], labels: np
     shown = directions[pairs.index(pair), 0]
     return xr.Dataset(
         {
-            "misplaced": (("pair", "moment", "copy"), np.max(shares, axis=0)),
+            "misplaced": (("pair", "moment", "trial"), np.max(shares, axis=0)),
             "projected": (("step", "sample"), outputs[0][:, some] @ (shown / np.linalg.norm(shown))),
             "sample_class": ("sample", labels[some]),
         },
@@ -96,7 +96,7 @@ def _windows(trained: xr.Dataset, record: xr.Dataset) -> xr.Dataset:
     """
     path = _drawn_means(trained["drawn_output"].values[:, :, 0], trained["drawn_label"].values[:, :, 0])
     updates = np.arange(len(path), dtype=float)
-    truth = np.interp(updates, record["step"], record["growth_rate"].mean("copy"))
+    truth = np.interp(updates, record["step"], record["growth_rate"].mean("trial"))
     found = {
         window: estimate_strengths(updates, path, "isotropic", method="published", window=window)
         for window in _WINDOWS
@@ -111,9 +111,9 @@ def _windows(trained: xr.Dataset, record: xr.Dataset) -> xr.Dataset:
 
 
 def _drawn_means(
-    logits: Float[np.ndarray, "copy update logit"], labels: Int[np.ndarray, "copy update"]
+    logits: Float[np.ndarray, "trial update logit"], labels: Int[np.ndarray, "trial update"]
 ) -> Float[np.ndarray, "update class logit"]:
-    """Mean logits over the copies that drew each class; an update at which none did repeats the one before."""
+    """Mean logits over the trials that drew each class; an update at which none did repeats the one before."""
     path = np.zeros((logits.shape[1], logits.shape[2], logits.shape[2]))
     for k in range(path.shape[1]):
         own = labels == k
@@ -189,7 +189,7 @@ def check(data: str, record: xr.Dataset) -> tuple[Claim, ...]:
 
 
 def _mean(values: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over the first axis (copies) and three standard errors of it."""
+    """Mean over the first axis (trials) and three standard errors of it."""
     values = np.asarray(values, float)
     error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
     return np.asarray(values.mean(axis=0)), three_errors(error)
@@ -198,10 +198,10 @@ def _mean(values: Any) -> tuple[np.ndarray, np.ndarray]:
 def _check_training(claim: dict[str, Claim], record: xr.Dataset) -> dict[str, Claim]:
     loss, loss_error = _mean(record["loss"].isel(step=-1))
     accuracy, accuracy_error = _mean(record["accuracy"].isel(step=-1))
-    wrong = record["misplaced"].sel(moment="end").mean("copy")
+    wrong = record["misplaced"].sel(moment="end").mean("trial")
     best = str(wrong["pair"].values[np.argmin(wrong.values)])
     misplaced, misplaced_error = _mean(record["misplaced"].sel(moment="end", pair=best))
-    steps = f"{record.sizes['copy']} networks, {int(record['step'][-1])} steps"
+    steps = f"{record.sizes['trial']} networks, {int(record['step'][-1])} steps"
     goal = (
         claim["converged"].falls_below(loss, _SEEN * float(record["loss"].isel(step=0).mean()), loss_error, note=steps)
         if "loss" in claim["converged"].statement
@@ -249,7 +249,7 @@ def _roughness(curve: np.ndarray) -> float:
     return float(np.abs(np.diff(curve)).sum() - np.abs(curve[-1] - curve[0]))
 
 
-def _hump(claim: Claim, curve: Float[np.ndarray, "copy step"], steps: np.ndarray, note: str) -> Claim:
+def _hump(claim: Claim, curve: Float[np.ndarray, "trial step"], steps: np.ndarray, note: str) -> Claim:
     """Judge that the mean curve rises from its start to a peak, and falls from there to its end."""
     peak = int(np.argmax(curve.mean(axis=0)))
     rise, error = _mean(np.stack([curve[:, peak] - curve[:, 0], curve[:, peak] - curve[:, -1]], axis=1))
@@ -282,7 +282,7 @@ def _check_rates(claim: dict[str, Claim], record: xr.Dataset) -> dict[str, Claim
 
 def _onset(record: xr.Dataset) -> float:
     """First step at which the mean validation loss has done a tenth of its fall."""
-    loss = record["loss"].mean("copy").values
+    loss = record["loss"].mean("trial").values
     return float(record["step"][int(np.argmax(loss <= loss[0] - _SEEN * (loss[0] - loss[-1])))])
 
 
@@ -333,14 +333,14 @@ def plot(record: xr.Dataset) -> Any:
             axes[0, 2].fill_between(step, *ends, color=colour, alpha=0.2, linewidth=0)
     axes[0, 1].set_ylabel("integrated strengths as printed (11)")
     axes[0, 2].set_ylabel("A − B, with 95 % interval")
-    axes[1, 0].plot(step, record["growth_rate"].mean("copy"), color=PALETTE[0], label="α − β")
-    axes[1, 0].plot(step, record["adjusted_rate"].mean("copy"), color=PALETTE[1], label="times mean length of logits")
+    axes[1, 0].plot(step, record["growth_rate"].mean("trial"), color=PALETTE[0], label="α − β")
+    axes[1, 0].plot(step, record["adjusted_rate"].mean("trial"), color=PALETTE[1], label="times mean length of logits")
     axes[1, 0].set_ylabel("strength (per step)")
     axes[1, 0].set_yscale("log")
     axes[1, 1].plot(step, record["angle"], color=PALETTE[0], label="angle to the final direction (radians)")
-    axes[1, 1].plot(step, record["loss"].mean("copy"), color=PALETTE[1], label="validation loss")
+    axes[1, 1].plot(step, record["loss"].mean("trial"), color=PALETTE[1], label="validation loss")
     axes[1, 1].set_ylabel("angle, loss")
-    axes[1, 2].plot(step, record["length"].mean("copy"), color=PALETTE[2], label="mean length of class means")
+    axes[1, 2].plot(step, record["length"].mean("trial"), color=PALETTE[2], label="mean length of class means")
     axes[1, 2].set_ylabel("length of class means")
     draw_imitation(record, axes[0, 3], axes[1, 3])
     for ax in axes.ravel():

@@ -38,7 +38,7 @@ def imitations(trained: xr.Dataset, begin: float, strengths: xr.Dataset, seed: i
 
 def _identified(trained: xr.Dataset, strengths: xr.Dataset, seed: int) -> float:
     """L-model with strengths as printed, from N(0, |X̄_k(0)|²/K): how often do all classes find their own logit?"""
-    first = trained["class_mean"].isel(step=0).mean("copy").values.astype(float)
+    first = trained["class_mean"].isel(step=0).mean("trial").values.astype(float)
     random = np.random.default_rng([seed, 5]).standard_normal((_STARTS, *first.shape))
     starts = random * np.linalg.norm(first, axis=1, keepdims=True) / np.sqrt(len(first))
     times = strengths["step"].values.astype(float)
@@ -86,7 +86,7 @@ def check_imitation(claim: dict[str, Claim], record: xr.Dataset) -> dict[str, Cl
 
 
 def _check_printed(claim: dict[str, Claim], record: xr.Dataset) -> dict[str, Claim]:
-    genuine = record["class_mean"].isel(step=-1).mean("copy").values.astype(float)
+    genuine = record["class_mean"].isel(step=-1).mean("trial").values.astype(float)
     shares, cosines = {}, []
     for geometry in ("logits", "isotropic"):
         end = record["printed_imitated_mean"].sel(geometry=geometry).isel(step=-1).values
@@ -130,7 +130,7 @@ def draw_imitation(record: xr.Dataset, paths: Any, differences: Any) -> None:
     from dynascope.plots import PALETTE  # noqa: PLC0415 (computing never imports plotting)
 
     step = record["step"]
-    genuine = record["class_mean"].isel({"class": 0}).mean("copy")
+    genuine = record["class_mean"].isel({"class": 0}).mean("trial")
     for logit in range(record.sizes["logit"]):
         paths.plot(step, genuine.isel(logit=logit), ".", ms=2, color=PALETTE[logit], label=f"networks, logit {logit}")
         for geometry, style, name in (("logits", "-", "L-model"), ("mixture", "--", "mixture (D.20)")):

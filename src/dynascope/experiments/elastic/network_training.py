@@ -1,4 +1,4 @@
-"""Real networks for the claims on local elasticity: pictures, many copies trained at once, strengths read off them."""
+"""Real networks for the claims on local elasticity: pictures, networks trained at once, strengths read off them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,9 +8,9 @@ import xarray as xr
 from jaxtyping import Float
 
 from dynascope.data import geomnist, images
-from dynascope.models.elastic.derivative import local_derivative
 from dynascope.models.elastic.estimate import estimate_strengths
 from dynascope.models.elastic.geometry import margin_amplitudes
+from dynascope.statistics.derivative import local_derivative
 
 READINGS = {  # name -> geometry and method of the estimate
     "L-model": ("logits", "exact"),
@@ -68,11 +68,11 @@ def record_steps(steps: int, records: int) -> list[int]:
     return sorted({round(steps * (i / records) ** 2) for i in range(records + 1)})
 
 
-def train(given: Training, data: Any = None, *, labels: Any = None, copies: Any = None, **options: Any) -> xr.Dataset:
-    """Train the copies on the pictures, or on given ones, and record their class means on the probe.
+def train(given: Training, data: Any = None, *, labels: Any = None, trials: Any = None, **options: Any) -> xr.Dataset:
+    """Train the networks on the pictures, or on given ones, and record their class means on the probe.
 
-    data: (x, y, probe x, probe y) if not `pictures(given)`. labels: (copy, sample) if not the true ones.
-    options: what else `Ensemble.fit` is to keep.
+    data: (x, y, probe x, probe y) if not `pictures(given)`. labels: (trial, sample) if not the true ones.
+    options: what else `Ensemble.train` is to keep.
     """
     x, y, probe, own = pictures(given) if data is None else data
     try:
@@ -85,9 +85,9 @@ def train(given: Training, data: Any = None, *, labels: Any = None, copies: Any 
         else MLP(x.shape[1:], given.classes, width=24, depth=2)
     )
     ensemble = Ensemble(
-        network, copies=given.trials if copies is None else copies, learning_rate=given.learning_rate, seed=given.seed
+        network, trials=given.trials if trials is None else trials, learning_rate=given.learning_rate, seed=given.seed
     )
-    return ensemble.fit(
+    return ensemble.train(
         x,
         y if labels is None else labels,
         steps=given.steps,
@@ -100,7 +100,7 @@ def train(given: Training, data: Any = None, *, labels: Any = None, copies: Any 
 def clear_from(steps: Any, means: Any) -> float:
     """First step from which what the margins share, and what differs between classes, stay clear of their noise.
 
-    Before it logarithms of averages over copies are logarithms of chance. `means`: (copy, step, class, logit).
+    Before it logarithms of averages over trials are logarithms of chance. `means`: (trial, step, class, logit).
     """
     clear = np.ones(len(steps), bool)
     apart = means - means.mean(axis=2, keepdims=True)
@@ -113,7 +113,7 @@ def clear_from(steps: Any, means: Any) -> float:
 
 
 def read_strengths(steps: Any, means: Any, readings: Any = tuple(READINGS), **options: Any) -> xr.Dataset:
-    """Estimate strengths from class means (copy, step, class, logit) in several ways, side by side over `reading`.
+    """Estimate strengths from class means (trial, step, class, logit) in several ways, side by side over `reading`.
 
     The exact forms start where averages are clear of noise, the printed ones at step 0 as in the source.
     """
@@ -128,12 +128,12 @@ def read_strengths(steps: Any, means: Any, readings: Any = tuple(READINGS), **op
     return xr.concat(found, xr.Variable("reading", list(readings)))
 
 
-def growth_of_each(steps: Any, means: Float[np.ndarray, "copy step class logit"]) -> xr.Dataset:
-    """A − B of each copy by itself: what differs between classes grows as exp((A − B)/K) in (7), from any start."""
+def growth_of_each(steps: Any, means: Float[np.ndarray, "trial step class logit"]) -> xr.Dataset:
+    """A − B of each trial by itself: what differs between classes grows as exp((A − B)/K) in (7), from any start."""
     apart = np.linalg.norm(means - means.mean(axis=2, keepdims=True), axis=(2, 3))
     growth = means.shape[2] * np.log(apart / apart[:, :1])
     window = max(5, len(steps) // 10 | 1)
     rate = local_derivative(np.asarray(steps, float), growth, window)
     length = np.linalg.norm(means, axis=-1).mean(axis=-1)
     curves = {"growth": growth, "growth_rate": rate, "length": length, "adjusted_rate": rate * length}
-    return xr.Dataset({name: (("copy", "step"), values) for name, values in curves.items()})
+    return xr.Dataset({name: (("trial", "step"), values) for name, values in curves.items()})

@@ -31,7 +31,7 @@ class Config:
     width: int = 1000
     networks: int = 4
     samples: int = 1000
-    batch: int = 100
+    batch_size: int = 100
     steps: int = 10_000
     learning_rate: float = 0.05
     momentum: float = 0.9
@@ -42,8 +42,8 @@ class Config:
 
 
 SCALES = {
-    "smoke": Config(width=100, networks=3, batch=20, steps=5000, learning_rate=0.1, initial_networks=12),
-    "laptop": Config(width=200, networks=6, batch=20, learning_rate=0.1),
+    "smoke": Config(width=100, networks=3, batch_size=20, steps=5000, learning_rate=0.1, initial_networks=12),
+    "laptop": Config(width=200, networks=6, batch_size=20, learning_rate=0.1),
     "paper": Config(networks=8),
 }
 _TABLE = {"quality": (3.2, 1.1), "utilization": (1.8, 1.0), "intensity_all": (1.6, 1.2)}
@@ -103,15 +103,15 @@ def _loss(weights: Any, x: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.mean((features_of(weights, x)[1] - y) ** 2)
 
 
-@partial(jax.jit, static_argnames="batch")
+@partial(jax.jit, static_argnames="batch_size")
 def _train(
-    weights: Any, speed: Any, x: jax.Array, key: jax.Array, *, steps: Any, batch: int, rate: Any, momentum: Any
+    weights: Any, speed: Any, x: jax.Array, key: jax.Array, *, steps: Any, batch_size: int, rate: Any, momentum: Any
 ) -> tuple[Any, Any]:
     """SGD with momentum on the step 1(x > 0), batches drawn with replacement."""
 
     def step(number: jax.Array, state: tuple[Any, Any]) -> tuple[Any, Any]:
         weights, speed = state
-        chosen = x[jax.random.randint(jax.random.fold_in(key, number), (batch,), 0, len(x))]
+        chosen = x[jax.random.randint(jax.random.fold_in(key, number), (batch_size,), 0, len(x))]
         slope = jax.grad(_loss)(weights, chosen, (chosen > 0) * 1.0)
         speed = jax.tree.map(lambda v, g: momentum * v + g, speed, slope)
         return jax.tree.map(lambda w, v: w - rate * v, weights, speed), speed
@@ -136,11 +136,11 @@ def run(config: Config) -> xr.Dataset:
         for part, steps in enumerate(np.diff(until, prepend=0)):
             weights, speed = _train(
                 weights, speed, jnp.asarray(x, jnp.float32), jax.random.fold_in(key, 7 + part), steps=int(steps),
-                batch=config.batch, rate=config.learning_rate, momentum=config.momentum,
+                batch_size=config.batch_size, rate=config.learning_rate, momentum=config.momentum,
             )  # fmt: skip
             path.append(_measure(weights, x, grid))
         paths.append(xr.concat(path, "step"))
-    record = xr.concat(paths, "network").assign_coords(step=[0, *until.tolist()], x=grid)
+    record = xr.concat(paths, "trial").assign_coords(step=[0, *until.tolist()], x=grid)
     fresh = [_measure(initial_weights(key, 1000), x[:_FEW], grid) for key in keys[: config.initial_networks]]
     starts = xr.concat(fresh, "draw")
     for name in _TABLE:
@@ -216,7 +216,7 @@ def plot(record: xr.Dataset) -> Any:
     from dynascope.plots import PALETTE, new_figure  # noqa: PLC0415 (computing never imports plotting)
 
     figure, axes = new_figure(columns=3, rows=2)
-    one = record.isel(network=0)
+    one = record.isel(trial=0)
     stages = [0, one.sizes["step"] // 2, one.sizes["step"] - 1]
     for ax, stage in zip(axes[0], stages, strict=True):
         now = one.isel(step=stage)

@@ -69,7 +69,7 @@ def run(config: Config) -> xr.Dataset:
 
 def _reached(network: DiagonalNetwork, start: dict[str, np.ndarray], data: Any, threshold: float) -> np.ndarray:
     """What share of its target the flow of each mode has reached when (3.12) says ε and 1 − ε."""
-    emerged = network.emergence_time(threshold)
+    emerged = network.time_to_reach(threshold)
     moments = np.stack([emerged, emerged + network.saturation_time(threshold)], axis=-1)  # (mode, level)
     known = np.isfinite(moments).all(axis=-1)
     times, place = np.unique(np.concatenate([[0.0], moments[known].ravel()]), return_inverse=True)

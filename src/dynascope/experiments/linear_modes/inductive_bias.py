@@ -56,8 +56,8 @@ def run(config: Config) -> xr.Dataset:
     fine = np.linspace(0.0, 1.0, 501)
     record = xr.Dataset(
         {
-            "utilisation": (("model", "set", "mode"), used),
-            "misfit": (("model", "set"), misfit),
+            "utilisation": (("model", "trial", "mode"), used),
+            "misfit": (("model", "trial"), misfit),
             "fit": (("model", "x"), coefficients[:, 0] @ sines(fine, config.features).T),
             "point": ("sample", inputs[0]),
             "label": ("sample", labels[0]),
@@ -75,14 +75,14 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
     frequency = (record["utilisation"] * record["mode"]).sum("mode")
     low, high = frequency.isel(model=0), frequency.isel(model=1)
     lower = float((low < high).mean())
-    error = np.sqrt(0.25 / record.sizes["set"])
+    error = np.sqrt(0.25 / record.sizes["trial"])
     half = record.sizes["mode"] // 2
     strong = [
         record["utilisation"].isel(model=0, mode=slice(0, half)),
         record["utilisation"].isel(model=1, mode=slice(half, None)),
     ]
     shares = [share.sum("mode") for share in strong]
-    spread = [float(share.std("set", ddof=1)) / np.sqrt(record.sizes["set"]) for share in shares]
+    spread = [float(share.std("trial", ddof=1)) / np.sqrt(record.sizes["trial"]) for share in shares]
     return (
         FITS.equals(float(record["misfit"].quantile(0.95)), 0.0, 1e-6, note="largest misfit in 95 % of the sets"),
         PREFERS.exceeds(

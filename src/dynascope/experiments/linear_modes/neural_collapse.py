@@ -46,7 +46,7 @@ def run(config: Config) -> xr.Dataset:
     sizes = np.array(config.scales)[:, None, None]
     # inputs √n e_i are white: E[x xᵀ] = I, E[x yᵀ] = Y/√n
     network = TwoLayerLinear(labels / np.sqrt(samples), sizes * drawn[0], sizes * drawn[1])
-    record = network.flow([0.0, config.duration], accuracy=1e-9).isel(time=-1).rename(grid_0="scale")
+    record = network.solve_numerically([0.0, config.duration], accuracy=1e-9).isel(time=-1).rename(grid_0="scale")
     features = np.sqrt(samples) * record["first"].values  # (scale, sample, hidden)
     outputs = features @ record["second"].values
     means = features.reshape(len(sizes), config.classes, config.per_class, -1).mean(axis=2)

@@ -56,9 +56,9 @@ def run(config: Config) -> xr.Dataset:
                 curves[row] = sines(shown, size) @ fitted
     record = xr.Dataset(
         {
-            "energy": (("features", "set"), energy),
-            "near": (("features", "set"), near),
-            "own": (("features", "set"), own),
+            "energy": (("features", "trial"), energy),
+            "near": (("features", "trial"), near),
+            "own": (("features", "trial"), own),
             "learned": (("features", "x"), curves),
             "labels": ("sample", labels[0, :, 0]),
         },
@@ -72,11 +72,11 @@ def run(config: Config) -> xr.Dataset:
 
 def check(record: xr.Dataset) -> tuple[Claim, ...]:
     """Medians of the energy, whose mean diverges; shares of it around the data."""
-    median = record["energy"].median("set").values
+    median = record["energy"].median("trial").values
     last = record.isel(features=-1)
-    samples, size, sets = record.sizes["sample"], int(last["features"]), record.sizes["set"]
+    samples, size, sets = record.sizes["sample"], int(last["features"]), record.sizes["trial"]
     gaussian = samples / (size - samples - 1)
-    quartiles = last["energy"].quantile([0.25, 0.75], "set").values
+    quartiles = last["energy"].quantile([0.25, 0.75], "trial").values
     error = 1.25 * (quartiles[1] - quartiles[0]) / 1.35 / np.sqrt(sets)  # of a median
     listed = ", ".join(f"{v:.3g}" for v in median)
     return (

@@ -57,10 +57,10 @@ def run(config: Config) -> xr.Dataset:
     theory = learnability(spectra, samples=config.samples)
     record = xr.Dataset(
         {
-            "share": (("tail", "target", "set"), np.moveaxis(stacked["share"], 0, -1)),
-            "missed": (("tail", "target", "set"), np.moveaxis(stacked["missed"], 0, -1)),
-            "noise_energy": (("tail", "set"), stacked["noise_energy"].T),
-            "noise_time": (("tail", "set"), stacked["noise_time"].T),
+            "share": (("tail", "target", "trial"), np.moveaxis(stacked["share"], 0, -1)),
+            "missed": (("tail", "target", "trial"), np.moveaxis(stacked["missed"], 0, -1)),
+            "noise_energy": (("tail", "trial"), stacked["noise_energy"].T),
+            "noise_time": (("tail", "trial"), stacked["noise_time"].T),
             "theory_share": (("tail", "target"), theory["learnability"].values[:, which]),
             "theory_overfitting": ("tail", theory["overfitting"].values),
         },
@@ -127,10 +127,10 @@ def _picture(config: Config, spectra: np.ndarray, which: np.ndarray, random: np.
 
 def check(record: xr.Dataset) -> tuple[Claim, ...]:
     """Compare with (1.35), and with what the section says."""
-    sets = record.sizes["set"]
+    sets = record.sizes["trial"]
 
     def mean_and_error(values: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
-        return values.mean("set").values, (values.std("set", ddof=1) / np.sqrt(sets)).values
+        return values.mean("trial").values, (values.std("trial", ddof=1) / np.sqrt(sets)).values
 
     share, share_error = mean_and_error(record["share"])
     missed, missed_error = mean_and_error(record["missed"])
@@ -138,9 +138,9 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
     theory = record["theory_share"].values
     lost = record["theory_overfitting"].values * (1 - theory[:, 0]) ** 2
     finite = 2 / record.sizes["sample"]
-    noise = 2 * float(record["noise"]) ** 2 * record["noise_energy"].median("set").values  # beside |f*|² = ½
+    noise = 2 * float(record["noise"]) ** 2 * record["noise_energy"].median("trial").values  # beside |f*|² = ½
     expected = record["expected_time"].values
-    medians = ", ".join(f"{v:.3g}" for v in record["noise_energy"].median("set").values)
+    medians = ", ".join(f"{v:.3g}" for v in record["noise_energy"].median("trial").values)
     gaussian = ", ".join(f"{v - 1:.3g}" for v in record["theory_overfitting"].values)
     return (
         LEARNED.corrects(

@@ -113,7 +113,7 @@ def run_stages(config: Stages) -> xr.Dataset:
     variance /= variance.sum()
     begin = np.sqrt(np.array(config.starts))[:, None]
     network = DiagonalNetwork(variance, config.target, begin, begin)
-    emerges = network.emergence_time(config.threshold)
+    emerges = network.time_to_reach(config.threshold)
     last = float((emerges + network.saturation_time(config.threshold)).max())
     times = np.linspace(0.0, 1.1 * last, config.points)
     record = network.solve(times).rename(grid_0="start")

@@ -110,7 +110,7 @@ def _trained(config: Config) -> xr.Dataset:
         rotation[:, 0] = abs(rotation[:, 0])  # e = rotation·parities, so that Σ e_l/√D_c is the first parity, g
         seen = np.sign(random.standard_normal((SAMPLES, basis))) @ rotation.T
         start = SMALL * random.standard_normal(basis)
-        path = sampled_skill(seen, data=SAMPLES, target=1.0).flow([0.0, 2000.0], SMALL, start)
+        path = sampled_skill(seen, data=SAMPLES, target=1.0).solve([0.0, 2000.0], SMALL, start)
         goal = np.full(basis, 1 / np.sqrt(basis))
         blind = np.eye(basis) - np.linalg.pinv(seen) @ seen  # I − UUᵀ
         a, b = float(path["first"][-1]), path["second"].values[-1]

@@ -11,7 +11,7 @@ from scipy.special import logit
 from dynascope.experiments.claims import Claim, three_errors
 from dynascope.experiments.multilinear.recorded import recorded
 from dynascope.experiments.registry import Experiment
-from dynascope.models.multilinear import Multilinear, calibrate_emergence
+from dynascope.models.multilinear import Multilinear, estimate_emergence
 from dynascope.models.multilinear.emergence import feature_rate
 from dynascope.models.multilinear.extended import partial_skill, scaled_skill
 
@@ -49,7 +49,7 @@ def run(config: Config) -> xr.Dataset:
 
 def _train(scale: float, share: float, times: np.ndarray) -> xr.Dataset:
     root = np.sqrt(INITIAL / scale)
-    return scaled_skill(scale, frequency=share, target=TARGET).flow(times, root, [root], learning_rate=RATE)
+    return scaled_skill(scale, frequency=share, target=TARGET).solve(times, root, [root], learning_rate=RATE)
 
 
 def _factors(config: Config, five: Multilinear) -> xr.Dataset:
@@ -72,7 +72,7 @@ def _forecast(config: Config, five: Multilinear, shares: np.ndarray) -> xr.Datas
     steps = np.linspace(0.0, 2 * float(alone.emergence_point("time", 1, calibration=SCALE)), 40)
     clean = _train(SCALE, 1.0, steps)["strength"].values
     noise = config.noise * np.random.default_rng(config.seed).standard_normal((config.trials, len(steps)))
-    found = calibrate_emergence("time", steps, clean + noise, model=alone)
+    found = estimate_emergence("time", steps, clean + noise, model=alone)
     value = float(found["value"])
     expected = five.emergence_point("time", np.arange(1, 6), calibration=value)
     grid = np.linspace(0.0, 1.4 * expected[-1], 800)
@@ -99,7 +99,7 @@ def _shares(shares: np.ndarray) -> xr.Dataset:
     for available in range(1, NODES + 1):
         skill = partial_skill(available, NODES, frequency=float(shares[0]), target=TARGET)
         start = 0.02 * np.linspace(1.0, 2.0, available)
-        path = skill.flow(np.linspace(0.0, 400.0, 9), 0.03, start, learning_rate=RATE)
+        path = skill.solve(np.linspace(0.0, 400.0, 9), 0.03, start, learning_rate=RATE)
         final.append(float(path["strength"][-1]) / TARGET)
         drift.append(float(abs(path["imbalance"] - path["imbalance"][0]).max()))
     known = np.arange(1, NODES + 1)

@@ -12,7 +12,7 @@ from dynascope.experiments.claims import Claim
 from dynascope.experiments.multilinear.recorded import recorded
 from dynascope.experiments.registry import Experiment
 from dynascope.models.multilinear import Multilinear
-from dynascope.models.multilinear.scaling import fit_exponent
+from dynascope.models.multilinear.scaling import estimate_exponent
 
 ALPHAS = (0.1, 0.3, 0.6, 0.9)
 
@@ -38,12 +38,15 @@ ABSENT = Claim("eqC.2-absent", "layerwise (C.2)", "the loss of absent skills is 
 def run(config: Config) -> xr.Dataset:
     """Gradient descent on all skills for every α and both starts in one call."""
     begun = time.perf_counter()
-    model = Multilinear(config.skills, **grid(exponent=ALPHAS, initial=config.initial), learning_rate=1.0)
+    model = Multilinear(config.skills, **grid(skill_exponent=ALPHAS, initial=config.initial), learning_rate=1.0)
     moments = np.unique(np.geomspace(50, config.steps, 20).round())
     loss = model.simulate(config.steps, 0, 1, save_points=moments)["loss"].isel(trial=0).drop_attrs()
-    absent, dims = model.absent_loss(), ("exponent", "initial")
+    absent, dims = model.absent_loss(), ("skill_exponent", "initial")
     both = [
-        [float(fit_exponent(moments, loss.values[i, j], extra)["exponent"]) for extra in (float(absent[i, j]), 0.0)]
+        [
+            float(estimate_exponent(moments, loss.values[i, j], extra)["exponent"])
+            for extra in (float(absent[i, j]), 0.0)
+        ]
         for i, j in np.ndindex(*absent.shape)
     ]
     fits = np.reshape(both, (*absent.shape, 2))
@@ -61,7 +64,7 @@ def run(config: Config) -> xr.Dataset:
             "printed_absent": (dims, model.absent_loss(published=True)),
             "last_exposure": (dims, 2 * model.frequency(config.skills) * moments[0]),
         },
-        coords={"exponent": list(ALPHAS), "initial": list(config.initial), "time": moments},
+        coords={"skill_exponent": list(ALPHAS), "initial": list(config.initial), "time": moments},
     )
     return recorded(record, config, begun)
 
@@ -69,8 +72,8 @@ def run(config: Config) -> xr.Dataset:
 def check(record: xr.Dataset) -> tuple[Claim, ...]:
     """Compare exponents at the small start, and the absent loss at the larger one."""
     small, large = record.isel(initial=0), record.isel(initial=1)
-    slow = small.sel(exponent=0.1)
-    far = large.sel(exponent=[0.1, 0.3])
+    slow = small.sel(skill_exponent=0.1)
+    far = large.sel(skill_exponent=[0.1, 0.3])
     # what is read off is short of L_C by what the last skills have learned and by the step of η = 1
     tolerance = far["absent"].values * (far["last_exposure"].values + 0.01)
     return (
@@ -78,7 +81,7 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
             small["fit"],
             small["table"],
             0.02 * abs(small["table"]),
-            rival=small["table"] - small["exponent"],
+            rival=small["table"] - small["skill_exponent"],
             standard_error=0.0,
             note=f"fits for α = {ALPHAS} within 2 %; rival: −α/(α+1) − α",
         ),
@@ -100,7 +103,7 @@ def plot(record: xr.Dataset) -> Any:
     figure, axes = new_figure(width=5.5, height=4.0)
     ax, small = axes[0, 0], record.isel(initial=0)
     for colour, alpha in zip(PALETTE, ALPHAS, strict=False):
-        chosen = small.sel(exponent=alpha)
+        chosen = small.sel(skill_exponent=alpha)
         ax.plot(chosen["time"], chosen["loss"], color=colour, linewidth=3, alpha=0.5, label=f"α = {alpha}, trained")
         ax.plot(chosen["time"], chosen["plain"], ":", color=colour, linewidth=1.2)
         ax.plot(chosen["time"], chosen["law"], "--", color=colour, linewidth=1.2)

@@ -11,7 +11,7 @@ import xarray as xr
 from dynascope.data.parity import SparseParity
 from dynascope.experiments.claims import Claim, three_errors
 from dynascope.experiments.registry import Experiment
-from dynascope.models.multilinear import Multilinear, calibrate_emergence
+from dynascope.models.multilinear import Multilinear, estimate_emergence
 from dynascope.records import with_provenance
 
 START_SHARE = 3.6  # R(0) = initial²/3.6, as the authors calibrate
@@ -27,7 +27,7 @@ class Part:
     x: tuple[int, ...]  # steps, sizes of training sets, or widths
     alone: tuple[int, ...]
     trials: int
-    batch: int
+    batch_size: int
     learning_rate: float
     width: int = 0  # where x are not widths
     steps: int = 0  # where x are not steps
@@ -60,28 +60,29 @@ class Config:
 
 SCALES = {
     "smoke": Config(
-        time=_part(np.arange(0, 2501, 50), np.arange(0, 1001, 20), trials=14, batch=100, learning_rate=0.05, width=50),
-        data=_part(2.0 ** np.arange(4, 11), 2.0 ** np.arange(3, 9), trials=6, batch=32, learning_rate=0.05, width=50,
-                   steps=2500, alone_steps=1000),
-        parameters=_part([1, 2, 3, 4, 6, 8, 10, 12], np.arange(1, 9), trials=8, batch=32, learning_rate=0.005,
+        time=_part(np.arange(0, 2501, 50), np.arange(0, 1001, 20), trials=14, batch_size=100,
+                   learning_rate=0.05, width=50),
+        data=_part(2.0 ** np.arange(4, 11), 2.0 ** np.arange(3, 9), trials=6, batch_size=32, learning_rate=0.05,
+                   width=50, steps=2500, alone_steps=1000),
+        parameters=_part([1, 2, 3, 4, 6, 8, 10, 12], np.arange(1, 9), trials=8, batch_size=32, learning_rate=0.005,
                          steps=4000, alone_steps=2500),
         skills=2, bits=8, samples=64, initial=0.05, table_width=12,
     ),
     "laptop": Config(
-        time=_part(np.arange(0, 6001, 50), np.arange(0, 1201, 20), trials=8, batch=500,
+        time=_part(np.arange(0, 6001, 50), np.arange(0, 1201, 20), trials=8, batch_size=500,
                    learning_rate=0.05, width=200),
         data=_part(50 * 2.0 ** np.arange(8), 25 * 2.0 ** np.arange(7), steps=12000, alone_steps=3000, trials=5,
-                   batch=250, learning_rate=0.05, width=100),
-        parameters=_part(np.arange(1, 17), np.arange(1, 9), steps=20000, alone_steps=12000, trials=8, batch=200,
+                   batch_size=250, learning_rate=0.05, width=100),
+        parameters=_part(np.arange(1, 17), np.arange(1, 9), steps=20000, alone_steps=12000, trials=8, batch_size=200,
                          learning_rate=0.003),
     ),
     "paper": Config(
         time=_part(np.arange(0, 30001, 50), np.arange(0, 2001, 20), trials=10,
-                   batch=4000, learning_rate=0.05, width=1000),
+                   batch_size=4000, learning_rate=0.05, width=1000),
         data=_part(400 * 2.0 ** np.arange(8), 50 * 2.0 ** np.arange(8), steps=40_000, alone_steps=10_000, trials=5,
-                   batch=2000, learning_rate=0.05, width=1000),
-        parameters=_part(np.arange(1, 21), np.arange(1, 11), steps=150_000, alone_steps=60_000, trials=10, batch=4000,
-                         learning_rate=0.001),
+                   batch_size=2000, learning_rate=0.05, width=1000),
+        parameters=_part(np.arange(1, 21), np.arange(1, 11), steps=150_000, alone_steps=60_000, trials=10,
+                         batch_size=4000, learning_rate=0.001),
         skills=5, bits=32, samples=4096, as_printed=True,
     ),
 }  # fmt: skip
@@ -152,7 +153,7 @@ def _measure(config: Config, kind: str) -> xr.Dataset:
     for skills, x, steps in ((config.skills, part.x, part.steps), (1, part.alone, part.alone_steps)):
         settings = ParitySettings(
             SparseParity(skills, config.bits, config.relevant, config.exponent),
-            trials=part.trials, batch=part.batch, learning_rate=part.learning_rate, target=config.target,
+            trials=part.trials, batch_size=part.batch_size, learning_rate=part.learning_rate, target=config.target,
             initial=config.initial, seed=config.seed, widths=x if narrow else (part.width,),
             data=x if kind == "data" else (), optimizer="adam" if narrow else "sgd",
             weight_decay=config.weight_decay if narrow else 0.0,
@@ -181,7 +182,7 @@ def _forecast(record: xr.Dataset, form: str) -> xr.Dataset:
     one, all_skills = _models(record)
     target, alone = float(record["target"]), f"alone_{kind}"
     measured = target * record[f"{kind}_alone"].transpose(f"{kind}_trial", alone).values
-    fit = calibrate_emergence(kind, record[alone].values, measured, model=one, published=printed)
+    fit = estimate_emergence(kind, record[alone].values, measured, model=one, published=printed)
     value = float(fit["value"])
     predicted = all_skills.emergence(
         kind, record["skill"].values, record[kind].values, calibration=value, published=printed

@@ -13,7 +13,7 @@ from dynascope.experiments.claims import Claim
 from dynascope.experiments.multilinear.recorded import recorded
 from dynascope.experiments.registry import Experiment
 from dynascope.models.multilinear import Multilinear
-from dynascope.models.multilinear.scaling import fit_exponent
+from dynascope.models.multilinear.scaling import estimate_exponent
 
 ALPHAS = (0.3, 0.6, 0.9)
 TARGET, INITIAL, RATE = 5.0, 0.01, 0.25
@@ -56,27 +56,29 @@ DECAY = Claim(
 def run(config: Config) -> xr.Dataset:
     """Train the largest model once: skills are decoupled, so that its first N skills are the model with N of them."""
     begun = time.perf_counter()
-    model = Multilinear(config.skills, **grid(exponent=ALPHAS), target=TARGET, initial=INITIAL, learning_rate=RATE)
+    model = Multilinear(
+        config.skills, **grid(skill_exponent=ALPHAS), target=TARGET, initial=INITIAL, learning_rate=RATE
+    )
     moments = np.unique(np.geomspace(10, config.steps, 150).round())
     ranks = np.arange(1, config.known + 1)
     trained = model.simulate(config.steps, 0, 1, parameters=config.known, save_points=moments, track=ranks)
     strength = trained["strength"].isel(trial=0).values.transpose(0, 2, 1)  # (exponent, skill, time)
     missing = np.cumsum(model.frequency(ranks)[..., None] * (TARGET - strength) ** 2 / 2, axis=1)
     withheld = model.loss(parameters=ranks)
-    pair = ("exponent", "known_skills")
+    pair = ("skill_exponent", "known_skills")
     record = xr.Dataset(
         {
             "learnable": ((*pair, "time"), missing),  # what is left to learn of the first N skills
             "last_strength": ((*pair, "time"), strength / TARGET),
             "withheld": (pair, withheld),
             "loss": ((*pair, "time"), missing + withheld[..., None]),
-            "absent": ("exponent", model.absent_loss("compute")),
-            "table": ("exponent", model.exponent("compute")),
-            "time_law": (("exponent", "time"), model.scaling_law("time", moments, finite=False)),
+            "absent": ("skill_exponent", model.absent_loss("compute")),
+            "table": ("skill_exponent", model.exponent("compute")),
+            "time_law": (("skill_exponent", "time"), model.scaling_law("time", moments, finite=False)),
             "parameter_law": (pair, model.scaling_law("parameters", ranks, finite=False)),
             "slowest_rate": (pair, 2 * RATE * TARGET * model.frequency(ranks)),
         },
-        coords={"exponent": list(ALPHAS), "known_skills": ranks, "time": moments},
+        coords={"skill_exponent": list(ALPHAS), "known_skills": ranks, "time": moments},
     )
     record["form"] = ((*pair, "time"), model.loss(time=moments, parameters=ranks[:, None]))
     return recorded(xr.merge([record, _frontier(record, model)]), config, begun)
@@ -103,17 +105,19 @@ def _frontier(record: xr.Dataset, model: Multilinear) -> xr.Dataset:
                 found[:, i, b] = np.exp(losses[best]), ranks[best], float(read["last"][best](at[best]))
     chosen = model.optimal_compute(budgets)["last_strength"].values
     names = ("frontier_loss", "frontier_skills", "frontier_last_strength")
-    values = {name: (("exponent", "budget"), each) for name, each in zip(names, found, strict=True)}
-    return xr.Dataset({**values, "best_last_strength": (("exponent", "budget"), chosen)}, coords={"budget": budgets})
+    values = {name: (("skill_exponent", "budget"), each) for name, each in zip(names, found, strict=True)}
+    return xr.Dataset(
+        {**values, "best_last_strength": (("skill_exponent", "budget"), chosen)}, coords={"budget": budgets}
+    )
 
 
 def check(record: xr.Dataset) -> tuple[Claim, ...]:
     """Fit the corners of the frontier and look at what the source says about the optimum."""
     fits, splits, strengths = [], [], []
     for index in range(len(ALPHAS)):
-        one = record.isel(exponent=index)
+        one = record.isel(skill_exponent=index)
         one = one.isel(budget=np.flatnonzero(np.isfinite(one["frontier_loss"].values)))
-        fits.append(float(fit_exponent(one["budget"], one["frontier_loss"], float(one["absent"]))["exponent"]))
+        fits.append(float(estimate_exponent(one["budget"], one["frontier_loss"], float(one["absent"]))["exponent"]))
         splits.append(float(np.polyfit(np.log(one["budget"]), np.log(one["frontier_skills"]), 1)[0]))
         strengths.append([float(one[f"{which}_last_strength"].mean()) for which in ("frontier", "best")])
     table, alphas = record["table"].values, np.array(ALPHAS)
@@ -166,7 +170,7 @@ def plot(record: xr.Dataset) -> Any:
 
     figure, axes = new_figure(columns=len(ALPHAS))
     for ax, alpha in zip(axes[0], ALPHAS, strict=True):
-        one = record.sel(exponent=alpha)
+        one = record.sel(skill_exponent=alpha)
         for known in np.unique(np.geomspace(10, one["known_skills"][-1], 13).round()).astype(int):
             ax.plot(known * one["time"], one["loss"].sel(known_skills=known), color=PALETTE[0], linewidth=0.8)
         one = one.isel(budget=np.flatnonzero(np.isfinite(one["frontier_loss"].values)))

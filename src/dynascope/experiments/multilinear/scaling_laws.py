@@ -12,7 +12,7 @@ from dynascope.experiments.claims import Claim, three_errors
 from dynascope.experiments.multilinear.recorded import recorded
 from dynascope.experiments.registry import Experiment
 from dynascope.models.multilinear import Multilinear
-from dynascope.models.multilinear.scaling import fit_exponent
+from dynascope.models.multilinear.scaling import estimate_exponent
 
 RESOURCES = ("time", "data", "parameters")
 ALPHAS = (0.3, 0.6, 0.9)
@@ -66,7 +66,7 @@ _RIVALS = {  # what another row of the table says
 def run(config: Config) -> xr.Dataset:
     """Train at every α, once for each resource that is short."""
     begun = time.perf_counter()
-    axis = grid(exponent=ALPHAS)
+    axis = grid(skill_exponent=ALPHAS)
     whole, careful = (Multilinear(config.skills, **axis, learning_rate=rate) for rate in (1.0, 0.95))
     moments = np.unique(np.geomspace(100, config.steps, 12).round())
     in_time = whole.simulate(config.steps, 0, 1, save_points=moments)["loss"].isel(trial=0)
@@ -78,23 +78,23 @@ def run(config: Config) -> xr.Dataset:
     for name in RESOURCES:
         trials = (f"{name}_trial",) if name == "data" else ()
         values = losses[name] if trials else losses[name][:, 0]
-        variables[f"{name}_loss"] = (("exponent", *trials, name), values)
+        variables[f"{name}_loss"] = (("skill_exponent", *trials, name), values)
         model = careful if name == "data" else whole
-        variables[f"{name}_law"] = (("exponent", name), model.scaling_law(name, places[name]))
-        variables[f"{name}_plain"] = (("exponent", name), model.scaling_law(name, places[name], finite=False))
+        variables[f"{name}_law"] = (("skill_exponent", name), model.scaling_law(name, places[name]))
+        variables[f"{name}_plain"] = (("skill_exponent", name), model.scaling_law(name, places[name], finite=False))
         fits = [
-            fit_exponent(places[name], loss, absent)
+            estimate_exponent(places[name], loss, absent)
             for loss, absent in zip(losses[name], model.absent_loss(name), strict=True)
         ]
-        variables[f"{name}_fit"] = ("exponent", [float(fit["exponent"]) for fit in fits])
-        variables[f"{name}_fit_error"] = ("exponent", [float(fit["standard_error"]) for fit in fits])
+        variables[f"{name}_fit"] = ("skill_exponent", [float(fit["exponent"]) for fit in fits])
+        variables[f"{name}_fit_error"] = ("skill_exponent", [float(fit["standard_error"]) for fit in fits])
         variables[f"{name}_slope"] = (
-            "exponent",
-            [float(fit_exponent(places[name], loss)["exponent"]) for loss in losses[name]],
+            "skill_exponent",
+            [float(estimate_exponent(places[name], loss)["exponent"]) for loss in losses[name]],
         )
-        variables[f"{name}_exponent"] = ("exponent", model.exponent(name))
+        variables[f"{name}_exponent"] = ("skill_exponent", model.exponent(name))
     coordinates = {name: (name, np.asarray(values, float)) for name, values in places.items()}
-    return recorded(xr.Dataset(variables, coords={"exponent": list(ALPHAS), **coordinates}), config, begun)
+    return recorded(xr.Dataset(variables, coords={"skill_exponent": list(ALPHAS), **coordinates}), config, begun)
 
 
 def _after_data(model: Multilinear, size: int, config: Config) -> np.ndarray:
@@ -122,15 +122,15 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
                 record[f"{name}_fit"],
                 expected,
                 sampled if name == "data" else 0.02 * abs(expected),
-                rival=_RIVALS[name](record["exponent"].values),
+                rival=_RIVALS[name](record["skill_exponent"].values),
                 standard_error=error if name == "data" else np.zeros_like(error),
                 note=f"fits of the loss plus that of absent skills (C.2); without it {slopes}",
             )
         )
     ratios = {name: _worst_ratio(record, name) for name in RESOURCES}
     measured, tolerance = np.transpose(list(ratios.values()))
-    plain = np.array([float(record[f"{name}_slope"].sel(exponent=0.3)) for name in RESOURCES])
-    table = np.array([float(record[f"{name}_exponent"].sel(exponent=0.3)) for name in RESOURCES])
+    plain = np.array([float(record[f"{name}_slope"].sel(skill_exponent=0.3)) for name in RESOURCES])
+    table = np.array([float(record[f"{name}_exponent"].sel(skill_exponent=0.3)) for name in RESOURCES])
     return (
         *claims,
         PREFACTORS.equals(
@@ -168,10 +168,16 @@ def plot(record: xr.Dataset) -> Any:
         loss = record[f"{name}_loss"]
         loss = loss.mean("data_trial") if name == "data" else loss
         for colour, alpha in zip(PALETTE, ALPHAS, strict=False):
-            fit = float(record[f"{name}_fit"].sel(exponent=alpha))
-            ax.plot(record[name], loss.sel(exponent=alpha), "o", color=colour, label=f"α = {alpha}: exponent {fit:.3f}")
-            ax.plot(record[name], record[f"{name}_law"].sel(exponent=alpha), color=colour, linewidth=1)
-            ax.plot(record[name], record[f"{name}_plain"].sel(exponent=alpha), ":", color=colour, linewidth=1)
+            fit = float(record[f"{name}_fit"].sel(skill_exponent=alpha))
+            ax.plot(
+                record[name],
+                loss.sel(skill_exponent=alpha),
+                "o",
+                color=colour,
+                label=f"α = {alpha}: exponent {fit:.3f}",
+            )
+            ax.plot(record[name], record[f"{name}_law"].sel(skill_exponent=alpha), color=colour, linewidth=1)
+            ax.plot(record[name], record[f"{name}_plain"].sel(skill_exponent=alpha), ":", color=colour, linewidth=1)
         ax.set_xscale("log")
         ax.set_yscale("log")
         if name != "time":  # a range too short for powers of ten

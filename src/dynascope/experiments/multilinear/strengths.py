@@ -60,10 +60,10 @@ def _flows(config: Config) -> xr.Dataset:
     for case in range(config.cases):
         alpha, target, rate = random.uniform([0.1, 0.5, 0.01], [2.0, 5.0, 0.5])
         start, rank = target * 10 ** random.uniform(-4, -0.1), int(random.integers(1, 50))
-        options = {"exponent": alpha, "target": target, "learning_rate": rate, "initial": start}
+        options = {"skill_exponent": alpha, "target": target, "learning_rate": rate, "initial": start}
         share = rank ** -(alpha + 1) / np.sum(np.arange(1.0, config.skills + 1) ** -(alpha + 1))
         steps = random.uniform(0.1, 1.5) * np.log(target / start) / (rate * share * target)
-        flow = scaled_skill(1.0, frequency=share, target=target).flow(
+        flow = scaled_skill(1.0, frequency=share, target=target).solve(
             [steps], np.sqrt(start), [np.sqrt(start)], learning_rate=rate
         )
         straight = solve_ivp(

@@ -13,10 +13,10 @@ from dynascope import networks, plots
 from dynascope.experiments.claims import Claim, Judgement, above, below
 from dynascope.experiments.experiment import Axes, Panels, settings
 from dynascope.experiments.phases.curves import NetworkExperiment, draw_load
+from dynascope.experiments.phases.load_curves import batches, data_set, follow, shape_of
 from dynascope.experiments.phases.shapes import bend, straight
-from dynascope.experiments.phases.training import batches, data_set, follow, shape_of
 from dynascope.experiments.sources import Source
-from dynascope.models.spring_block.fit import fit_chain
+from dynascope.models.spring_block.estimate import estimate_chain
 from dynascope.statistics.errors import Estimate, over_trials
 
 PANELS = ("b", "c", "d")
@@ -51,7 +51,7 @@ def _panel(config: Config, index: int) -> xr.Dataset:
     batch, steps = batches(len(data[0]), config.batch_size[index], config.epochs)
     ensemble = networks.Ensemble(
         networks.MLP(*shape_of(data), width=config.width, depth=config.depth, batch_norm=True),
-        copies=config.seeds,
+        trials=config.seeds,
         learning_rate=config.learning_rate[index],
         batch_size=batch,
         optimizer="adam",
@@ -62,8 +62,8 @@ def _panel(config: Config, index: int) -> xr.Dataset:
     path = follow(ensemble, data, (share * steps).round().astype(int).tolist())
     # batch norm's running means start from nothing: the second save is the first that shows the network
     path, share = path.isel(step=slice(1, None)), share[1:]
-    load = path["load"].sel(probe="train").values  # (copy, step, layer)
-    found = fit_chain(load, share)
+    load = path["load"].sel(probe="train").values  # (trial, step, layer)
+    found = estimate_chain(load, share)
     kept = [*FITTED, *(f"{name}_{end}" for name in FITTED for end in ("low", "high")), "residual", "simulation_gap"]
     values = {
         "load": (("trial", "time", "layer"), load),

@@ -13,7 +13,7 @@ from dynascope import networks, plots
 from dynascope.experiments.claims import Claim, Judgement, above, below
 from dynascope.experiments.experiment import Axes, Panels
 from dynascope.experiments.phases.curves import NetworkExperiment, draw_load
-from dynascope.experiments.phases.training import batches, data_set, follow, shape_of
+from dynascope.experiments.phases.load_curves import batches, data_set, follow, shape_of
 from dynascope.experiments.sources import Source
 from dynascope.statistics.errors import over_trials
 
@@ -82,7 +82,7 @@ def _trained(config: Config, depth: int, *, full: bool) -> tuple["networks.Ensem
     data = data_set(config.data, config.size, config.samples)
     ensemble = networks.Ensemble(
         networks.MLP(*shape_of(data), width=config.width, depth=depth, batch_norm=True),
-        copies=config.seeds,
+        trials=config.seeds,
         learning_rate=config.full_learning_rate if full else config.learning_rate,
         batch_size=len(data[0]) if full else config.batch_size,
         optimizer="adam",

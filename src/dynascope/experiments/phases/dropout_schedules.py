@@ -9,7 +9,7 @@ import xarray as xr
 
 from dynascope import networks, plots
 from dynascope.experiments.experiment import Axes
-from dynascope.experiments.phases.training import batches, data_set, follow, shape_of
+from dynascope.experiments.phases.load_curves import batches, data_set, follow, shape_of
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ def run(config: Config) -> xr.Dataset:
     data = data_set(config.data, config.size, config.samples)
     batch, stage = batches(len(data[0]), config.batch_size, config.epochs)
     stages = len(config.schedules[0])
-    kept = np.repeat(config.schedules, config.seeds, axis=0)  # (copy, stage)
+    kept = np.repeat(config.schedules, config.seeds, axis=0)  # (trial, stage)
     ensemble = networks.Ensemble(
         networks.CNN(*shape_of(data), channels=config.channels, depth=config.depth),
-        copies=list(range(config.seeds)) * len(config.schedules),
+        trials=list(range(config.seeds)) * len(config.schedules),
         learning_rate=config.learning_rate,
         batch_size=batch,
         optimizer="adam",

@@ -73,8 +73,8 @@ def _trained(
     summed = batch * (2 if loss == "mse" else 1)  # an ensemble's loss is the mean over samples and outputs
     own = np.tile(y, (len(SETTINGS), 1))
     ensemble = networks.Ensemble(
-        networks.special.OrthogonalMLP(config.width, 2, width=config.width, depth=config.depth),
-        copies=list(range(config.seeds)) * len(SETTINGS),
+        networks.mlp_variants.OrthogonalMLP(config.width, 2, width=config.width, depth=config.depth),
+        trials=list(range(config.seeds)) * len(SETTINGS),
         learning_rate=np.repeat([small, large, small], config.seeds) * summed,
         batch_size=batch,
         vary={"dropout": np.repeat([0.0, 0.0, config.dropout], config.seeds)},
@@ -82,7 +82,7 @@ def _trained(
         sampling="shuffled",
     )
     steps = len(x) // batch * config.epochs
-    path = ensemble.fit(x, own, steps, probe=(x, own), record_every=[steps], measures=("load",), progress=False)
+    path = ensemble.train(x, own, steps, probe=(x, own), record_every=[steps], measures=("load",), progress=False)
     first = ensemble.features(x, at=["act_1"])["act_1"]
     balanced = np.stack([balanced_load(*each, config.depth) for each in zip(first, own, strict=True)])
     last, shape = path.isel(step=-1), (len(SETTINGS), config.seeds)

@@ -10,8 +10,8 @@ import xarray as xr
 
 from dynascope.experiments.claims import Claim
 from dynascope.experiments.phases.curves import NetworkExperiment, curves, side_by_side
+from dynascope.experiments.phases.load_curves import run_grid
 from dynascope.experiments.phases.shapes import best_where_straight
-from dynascope.experiments.phases.training import run_grid
 from dynascope.experiments.sources import Source
 
 

@@ -7,8 +7,8 @@ import xarray as xr
 
 from dynascope.experiments.claims import Claim, Judgement, above, below, three_errors
 from dynascope.experiments.phases.curves import NetworkExperiment, Training, curves, side_by_side
+from dynascope.experiments.phases.load_curves import run_grid
 from dynascope.experiments.phases.shapes import bend
-from dynascope.experiments.phases.training import run_grid
 from dynascope.experiments.sources import Source
 from dynascope.statistics.errors import over_trials
 

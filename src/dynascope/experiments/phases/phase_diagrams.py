@@ -10,8 +10,8 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, below
 from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
+from dynascope.experiments.phases.load_curves import phase_training, run_grid
 from dynascope.experiments.phases.shapes import bend, best_where_straight, straight
-from dynascope.experiments.phases.training import phase_training, run_grid
 from dynascope.experiments.sources import Source
 from dynascope.statistics.errors import over_trials
 

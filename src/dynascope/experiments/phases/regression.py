@@ -10,8 +10,8 @@ from dynascope import networks
 from dynascope.data.tables import diabetes
 from dynascope.experiments.claims import Claim, Judgement, above, below
 from dynascope.experiments.phases.curves import NetworkExperiment, Training, curves, side_by_side
+from dynascope.experiments.phases.load_curves import batches, data_set
 from dynascope.experiments.phases.shapes import bend, straight
-from dynascope.experiments.phases.training import batches, data_set
 from dynascope.experiments.sources import Source
 from dynascope.statistics.errors import over_trials
 
@@ -43,7 +43,7 @@ def _fitted(config: Config, x: np.ndarray, y: np.ndarray, xt: np.ndarray, yt: np
     shape = (len(config.dropout), config.seeds)
     ensemble = networks.Ensemble(
         networks.MLP(x.shape[1:], y.shape[1], width=config.width, depth=config.depth, batch_norm=True),
-        copies=list(range(config.seeds)) * len(config.dropout),
+        trials=list(range(config.seeds)) * len(config.dropout),
         learning_rate=config.learning_rate,
         batch_size=batch,
         optimizer="adam",
@@ -51,9 +51,9 @@ def _fitted(config: Config, x: np.ndarray, y: np.ndarray, xt: np.ndarray, yt: np
         vary={"dropout": np.repeat(config.dropout, config.seeds)},
         sampling="shuffled",
     )
-    path = ensemble.fit(x, y, steps, probe=(x, y), record_every=[steps], measures="load", progress=False)
+    path = ensemble.train(x, y, steps, probe=(x, y), record_every=[steps], measures="load", progress=False)
     # no loads of the test data: the table's are fewer than the features, and every linear fit to them is perfect
-    missed = np.asarray(ensemble.features(xt)["logits"]) - yt  # (copy, sample, output)
+    missed = np.asarray(ensemble.features(xt)["logits"]) - yt  # (trial, sample, output)
     return path["load"].values[:, -1].reshape(*shape, -1), np.sqrt((missed**2).mean(axis=(1, 2))).reshape(shape)
 
 

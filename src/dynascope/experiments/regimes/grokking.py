@@ -28,7 +28,7 @@ class Config:
     width: int = 512
     seeds: int = 4
     steps: int = 14_000
-    batch: int = 128
+    batch_size: int = 128
     learning_rate: float = 1e-3
     weight_decay: float = 1e-4
     records: int = 50
@@ -37,10 +37,11 @@ class Config:
 
 SCALES = {
     "smoke": Config(
-        "digits", train_per_class=20, test_per_class=30, width=64, seeds=3, steps=1300, batch=64, learning_rate=2e-3,
-        weight_decay=1e-3, records=30,
+        "digits", train_per_class=20, test_per_class=30, width=64, seeds=3, steps=1300, batch_size=64,
+        learning_rate=2e-3, weight_decay=1e-3, records=30,
     ),
-    "laptop": Config(train_per_class=50, test_per_class=100, width=100, seeds=3, steps=5000, batch=100, records=30),
+    "laptop": Config(train_per_class=50, test_per_class=100, width=100, seeds=3, steps=5000, batch_size=100,
+        records=30),
     "paper": Config(),
 }  # fmt: skip
 DELAY = Claim(
@@ -61,7 +62,7 @@ RICHER = Claim(
 
 
 def run(config: Config) -> xr.Dataset:
-    """Train all rows of the table beside each other, several copies of each, and follow them on log-spaced steps."""
+    """Train all rows of the table beside each other, several networks of each, and follow them on log-spaced steps."""
     from dynascope.networks import MLP, Ensemble  # noqa: PLC0415 (PyTorch only where it is used)
 
     x, y, xt, yt = images(config.data, per_class=(config.train_per_class, config.test_per_class), seed=config.seed)
@@ -69,18 +70,18 @@ def run(config: Config) -> xr.Dataset:
     network = MLP(x.shape[1:], 10, width=config.width, depth=3, activation="tanh", init="lecun")
     ensemble = Ensemble(
         network,
-        copies=len(rows),
+        trials=len(rows),
         vary=dict(zip(_SETTINGS, rows.T, strict=True)),
         loss="mse",
         optimizer="adam",
         learning_rate=config.learning_rate,
         weight_decay=config.weight_decay,
-        batch_size=config.batch,
+        batch_size=config.batch_size,
         sampling="shuffled",
         seed=config.seed,
     )
     steps = np.unique(np.geomspace(1, config.steps, config.records).round().astype(int))
-    found = ensemble.fit(
+    found = ensemble.train(
         x, y, config.steps, probe={"train": (x, y), "test": (xt, yt)}, record_every=[0, *steps.tolist()],
         measures=("kappa",),
     )  # fmt: skip
@@ -88,21 +89,23 @@ def run(config: Config) -> xr.Dataset:
 
 
 def by_row(found: xr.Dataset, rows: list[str], seeds: int) -> xr.Dataset:
-    """Split copies into (row, network).
+    """Split trials into (row, trial).
 
-    >>> by_row(xr.Dataset({"a": ("copy", np.arange(4))}), ["x", "y"], 2)["a"].values.tolist()
+    >>> by_row(xr.Dataset({"a": ("trial", np.arange(4))}), ["x", "y"], 2)["a"].values.tolist()
     [[0, 1], [2, 3]]
     """
-    copies = xr.Coordinates.from_pandas_multiindex(
-        xr.DataArray(
-            np.zeros((len(rows), seeds)), dims=("row", "network"), coords={"row": rows, "network": range(seeds)}
-        )
-        .stack(copy=("row", "network"))
-        .indexes["copy"],
-        "copy",
+    plain = found.drop_vars([name for name in found.coords if "trial" in found[name].dims])
+    cells = xr.DataArray(
+        np.zeros((len(rows), seeds)), dims=("row", "trial"), coords={"row": rows, "trial": range(seeds)}
     )
-    plain = found.drop_vars([name for name in found.coords if "copy" in found[name].dims])
-    return plain.assign_coords(copies).unstack("copy").transpose("row", "network", ...).reindex(row=rows)
+    places = xr.Coordinates.from_pandas_multiindex(cells.stack(place=("row", "trial")).indexes["place"], "place")
+    return (
+        plain.rename(trial="place")
+        .assign_coords(places)
+        .unstack("place")
+        .transpose("row", "trial", ...)
+        .reindex(row=rows)
+    )
 
 
 def when_fitted(record: xr.Dataset) -> xr.Dataset:
@@ -120,7 +123,7 @@ def when_fitted(record: xr.Dataset) -> xr.Dataset:
 
 def _spread(values: xr.DataArray) -> Any:
     """Standard error over networks."""
-    return (values.std("network", ddof=1) / np.sqrt(values.sizes["network"])).values
+    return (values.std("trial", ddof=1) / np.sqrt(values.sizes["trial"])).values
 
 
 def check(record: xr.Dataset) -> tuple[Claim, ...]:
@@ -131,10 +134,10 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
     late = final - then
     kappa = fitted["kappa"].sel(probe="test")
     levers = [name for name in TABLE if name != "default"]
-    count = record.sizes["network"]
+    count = record.sizes["trial"]
 
     def gap(values: xr.DataArray) -> tuple[Any, Any, Any]:
-        mean, error = values.mean("network"), dict(zip(values["row"].values, _spread(values), strict=True))
+        mean, error = values.mean("trial"), dict(zip(values["row"].values, _spread(values), strict=True))
         both = np.hypot([error[name] for name in levers], error["default"])
         return mean.sel(row=levers).values, float(mean.sel(row="default")), three_errors(both)
 
@@ -159,8 +162,8 @@ def plot(record: xr.Dataset) -> Any:
     for column, name in zip(axes.T, record["row"].values, strict=True):
         one = record.sel(row=name)
         for probe, colour in zip(("train", "test"), PALETTE, strict=False):
-            for network in range(one.sizes["network"]):
-                values = one["accuracy"].sel(probe=probe).isel(network=network)
+            for network in range(one.sizes["trial"]):
+                values = one["accuracy"].sel(probe=probe).isel(trial=network)
                 label = {"train": "training", "test": "test"}[probe] if network == 0 else None
                 column[0].plot(steps, values, color=colour, linewidth=1, label=label)
         column[0].set(title=str(name), xscale="log", ylim=(0, 1.02), xlabel="step", ylabel="accuracy")

@@ -16,8 +16,8 @@ from dynascope.experiments.regimes.recipe import (
     Recipe,
     above,
     below,
-    beside,
-    each_beside,
+    each_exceeds,
+    exceeds,
     final,
     gather,
     load,
@@ -59,7 +59,7 @@ def check_last(record: xr.Dataset) -> tuple[Claim, ...]:
     return (
         below(FEWER, MINIMAL, final(record, "kappa", _FULL)),
         above(EXTENDED, MINIMAL, final(record, "kappa", _LAST)),
-        beside(USED, *used, note="D_eff(Q̂) of the last layer alone, beside the whole network's"),
+        exceeds(USED, *used, note="D_eff(Q̂) of the last layer alone, beside the whole network's"),
     )
 
 
@@ -95,8 +95,8 @@ def check_lazy(record: xr.Dataset) -> tuple[Claim, ...]:
     """κ of the three."""
     full, lazy, last = (final(record, "kappa", case) for case in (_FULL, _LAZY, _LAST))
     return (
-        beside(RICH, lazy, full, note="κ with small targets, beside that with plain ones"),
-        beside(LINEAR, last, full, note="κ of the last layer alone, beside the whole network's"),
+        exceeds(RICH, lazy, full, note="κ with small targets, beside that with plain ones"),
+        exceeds(LINEAR, last, full, note="κ of the last layer alone, beside the whole network's"),
         above(LAZY_EXTENDED, MINIMAL, lazy, last),
     )
 
@@ -137,7 +137,7 @@ def check_labels(record: xr.Dataset) -> tuple[Claim, ...]:
     fitted = record["accuracy"].sel(case="all random", probe="train").isel(step=-1).values
     return (
         below(ANY_LABELS, MINIMAL, *kappas, note=f"{', '.join(_SHARES)}; κ on training images"),
-        beside(PERFORMANCE, true, random, margin=0.3, note="test accuracy, beside that after random labels plus 0.3"),
+        exceeds(PERFORMANCE, true, random, margin=0.3, note="test accuracy, beside that after random labels plus 0.3"),
         above(FITTED, 0.9, fitted, note="training accuracy"),
     )
 
@@ -173,7 +173,7 @@ def check_regression(record: xr.Dataset) -> tuple[Claim, ...]:
     """Effective dimensions of both, κ of the regression."""
     many, one = (final(record, "effective_dimension", case) for case in ("classification", "regression"))
     return (
-        beside(ONE_FEATURE, many, one, note="D_eff(ρ) of the classification, beside the regression's"),
+        exceeds(ONE_FEATURE, many, one, note="D_eff(ρ) of the classification, beside the regression's"),
         below(NEAR_TWO, 3.0, one),
         below(REGRESSION, MINIMAL, final(record, "kappa", "regression")),
     )
@@ -204,7 +204,7 @@ def check_classes(record: xr.Dataset) -> tuple[Claim, ...]:
     few, more, all_ten = (final(record, "effective_dimension", f"{n} classes") for n in _CLASSES)
     kappas = [final(record, "kappa", f"{n} classes") for n in _CLASSES]
     return (
-        each_beside(MORE_CLASSES, (more, few), (all_ten, more)),
+        each_exceeds(MORE_CLASSES, (more, few), (all_ten, more)),
         below(EACH_MINIMAL, MINIMAL, *kappas),
         replace(CIFAR_100, note="needs CIFAR-100, which is not at hand"),
     )

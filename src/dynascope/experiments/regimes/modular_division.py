@@ -24,7 +24,7 @@ class Config:
     width: int = 128
     seeds: int = 3
     steps: int = 5000
-    batch: int = 512
+    batch_size: int = 512
     learning_rate: float = 1e-3
     weight_decay: float = 1.0
     records: int = 40
@@ -33,9 +33,9 @@ class Config:
 
 SCALES = {
     "smoke": Config(
-        modulus=23, train_share=0.8, width=32, steps=1100, batch=200, learning_rate=5e-3, records=10, seed=0
+        modulus=23, train_share=0.8, width=32, steps=1100, batch_size=200, learning_rate=5e-3, records=10, seed=0
     ),
-    "laptop": Config(modulus=31, train_share=0.7, width=48, steps=1500, batch=256, learning_rate=4e-3, records=20),
+    "laptop": Config(modulus=31, train_share=0.7, width=48, steps=1500, batch_size=256, learning_rate=4e-3, records=20),
     "paper": Config(),
 }
 LATE = Claim(
@@ -63,20 +63,20 @@ def run(config: Config) -> xr.Dataset:
     x, y, xt, yt = modular_arithmetic(config.modulus, train_share=config.train_share, seed=config.seed)
     ensemble = Ensemble(
         ModularTransformer(config.modulus, width=config.width),
-        copies=config.seeds,
+        trials=config.seeds,
         optimizer="adamw",
         learning_rate=config.learning_rate,
         weight_decay=config.weight_decay,
-        batch_size=config.batch,
+        batch_size=config.batch_size,
         sampling="shuffled",
         seed=config.seed,
     )
     steps = np.unique(np.geomspace(5, config.steps, config.records).round().astype(int))
-    found = ensemble.fit(
+    found = ensemble.train(
         x, y, config.steps, probe={"train": (x, y), "test": (xt, yt)}, record_every=[0, *steps.tolist()],
         measures=("kappa", "effective_dimension"),
     )  # fmt: skip
-    return found.drop_vars("class_mean").rename(copy="network").assign_attrs(modulus=str(config.modulus))
+    return found.drop_vars("class_mean").assign_attrs(modulus=str(config.modulus))
 
 
 def check(record: xr.Dataset) -> tuple[Claim, ...]:
@@ -86,7 +86,7 @@ def check(record: xr.Dataset) -> tuple[Claim, ...]:
     """
     best = record["accuracy"].sel(probe="test", drop=True).argmax("step")
     before, after = (each.sel(probe="test") for each in (when_fitted(record), record.isel(step=best)))
-    count = record.sizes["network"]
+    count = record.sizes["trial"]
 
     def error(values: xr.DataArray) -> Any:
         return three_errors(float(values.std(ddof=1)) / np.sqrt(count))

@@ -38,7 +38,7 @@ class Recipe:
     batch_norm: bool = True
     seeds: int = 3
     steps: int = 400
-    batch: int = 50
+    batch_size: int = 50
     loss: str = "mse"
     learning_rate: float = 0.1
     momentum: float = 0.9
@@ -49,9 +49,9 @@ class Recipe:
 
 
 SMOKE = Recipe()
-LAPTOP = Recipe("mnist", train_per_class=300, test_per_class=100, width=128, steps=1500, batch=100, records=10)
+LAPTOP = Recipe("mnist", train_per_class=300, test_per_class=100, width=128, steps=1500, batch_size=100, records=10)
 PAPER = Recipe(
-    "mnist", train_per_class=1000, test_per_class=200, network="resnet", width=8, steps=1200, batch=128, records=10
+    "mnist", train_per_class=1000, test_per_class=200, network="resnet", width=8, steps=1200, batch_size=128, records=10
 )
 
 
@@ -99,11 +99,11 @@ def train(
     answers = (y, yt) if targets is None else targets
     outputs = int(yt.max()) + 1 if targets is None else targets[1].shape[1]
     options: dict[str, Any] = {
-        "copies": recipe.seeds,
+        "trials": recipe.seeds,
         "learning_rate": recipe.learning_rate,
         "momentum": recipe.momentum,
         "weight_decay": recipe.weight_decay,
-        "batch_size": recipe.batch,
+        "batch_size": recipe.batch_size,
         "loss": recipe.loss,
         "sampling": "shuffled",
         "seed": recipe.seed,
@@ -112,11 +112,11 @@ def train(
     own = Ensemble(_network(recipe, x.shape[1:], outputs, network or {}), **options)
     cooler = {round((1 - recipe.cool) * recipe.steps): {"learning_rate": 0.2 * options["learning_rate"]}}
     steps = np.unique(np.geomspace(10, recipe.steps, recipe.records).round().astype(int))
-    run = own.fit(
+    run = own.train(
         x, answers[0], recipe.steps, probe={"train": (x, answers[0]), "test": (xt, answers[1])},
         record_every=steps.tolist(), measures=("kappa", "effective_dimension"), later=cooler if recipe.cool else None,
     )  # fmt: skip
-    kept = run.drop_vars(["class_mean", "train_loss", "diverged_at"], errors="ignore").rename(copy="network")
+    kept = run.drop_vars(["class_mean", "train_loss", "diverged_at"], errors="ignore")
     functions = np.eye(outputs)[yt] if targets is None else targets[1]
     return kept.drop_attrs().merge(_spectra(own, x, xt, functions)).assign_attrs(device=attribute(run, "device"))
 
@@ -130,7 +130,7 @@ def _spectra(ensemble: Any, x: np.ndarray, xt: np.ndarray, functions: np.ndarray
     for seen, unseen, logits in zip(train[last], test[last], test["logits"], strict=True):
         found = feature_spectrum(seen.reshape(len(seen), -1), unseen.reshape(len(unseen), -1), functions, logits)
         spectra.append(found[[*_SPECTRUM, "dimension_utilization"]].reindex(feature=np.arange(1, SHOWN + 1)))
-    return xr.concat(spectra, "network")
+    return xr.concat(spectra, "trial")
 
 
 def gather(title: str, recipe: Recipe, cases: Mapping[str, xr.Dataset], wall_time: float) -> xr.Dataset:
@@ -155,15 +155,15 @@ def final(record: xr.Dataset, name: str, case: str) -> np.ndarray:
     return np.asarray(values.sel(probe="test") if "probe" in values.dims else values, float)
 
 
-def beside(claim: Claim, first: np.ndarray, second: np.ndarray, *, note: str = "", margin: float = 0.0) -> Claim:
+def exceeds(claim: Claim, first: np.ndarray, second: np.ndarray, *, note: str = "", margin: float = 0.0) -> Claim:
     """Judge that the mean of the first networks exceeds that of the second by more than `margin`."""
     error = np.hypot(*(each.std(ddof=1) / np.sqrt(len(each)) for each in (first, second)))
     return claim.exceeds(first.mean(), second.mean() + margin, three_errors(error), note=note)
 
 
-def each_beside(claim: Claim, *pairs: tuple[np.ndarray, np.ndarray], note: str = "") -> Claim:
+def each_exceeds(claim: Claim, *pairs: tuple[np.ndarray, np.ndarray], note: str = "") -> Claim:
     """Judge several comparisons as one claim: the mean of each first exceeds that of its second."""
-    judged = [beside(claim, *pair) for pair in pairs]
+    judged = [exceeds(claim, *pair) for pair in pairs]
     parts = (
         [value for one in judged for value in getattr(one, name)] for name in ("measured", "expected", "tolerance")
     )
@@ -198,7 +198,7 @@ def plot(record: xr.Dataset) -> Any:
     figure, axes = new_figure(columns=4, width=3.8)
     labels = ("cumulative quality", "cumulative utilization", "intensity beside the strongest", "κ on test samples")
     for place, case in enumerate(record["case"].values):
-        one, colour = record.sel(case=case).mean("network"), PALETTE[place % len(PALETTE)]
+        one, colour = record.sel(case=case).mean("trial"), PALETTE[place % len(PALETTE)]
         accuracy = final(record, "accuracy", case).mean()  # NaN for regression
         percent = f" ({100 * accuracy:.0f} %)" if np.isfinite(accuracy) else ""
         told = f"{case}{percent} [{final(record, 'kappa', case).mean():.2g}]"

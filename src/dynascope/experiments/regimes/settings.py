@@ -14,8 +14,8 @@ from dynascope.experiments.regimes.recipe import (
     SMOKE,
     Recipe,
     below,
-    beside,
-    each_beside,
+    each_exceeds,
+    exceeds,
     final,
     gather,
     load,
@@ -42,7 +42,7 @@ def run_sizes(config: Recipe) -> xr.Dataset:
     cases = {}
     for part in _SIZES:
         few = max(1, round(part * config.train_per_class))
-        own = smaller(config, batch=min(config.batch, 10 * few))
+        own = smaller(config, batch_size=min(config.batch_size, 10 * few))
         cases[f"{10 * few} images"] = train(own, load(config, train_per_class=few))
     return gather("figure 7.1", config, cases, time.perf_counter() - begun)
 
@@ -51,8 +51,10 @@ def check_sizes(record: xr.Dataset) -> tuple[Claim, ...]:
     """The smallest part beside the whole."""
     least, *_, most = record["case"].values
     return (
-        beside(MORE_DATA, final(record, "kappa", least), final(record, "kappa", most), note=f"κ of {least} and {most}"),
-        beside(LEARNS, final(record, "accuracy", most), final(record, "accuracy", least), note="test accuracies"),
+        exceeds(
+            MORE_DATA, final(record, "kappa", least), final(record, "kappa", most), note=f"κ of {least} and {most}"
+        ),
+        exceeds(LEARNS, final(record, "accuracy", most), final(record, "accuracy", least), note="test accuracies"),
     )
 
 
@@ -85,9 +87,9 @@ def check_rates(record: xr.Dataset) -> tuple[Claim, ...]:
     kappa = {case: final(record, "kappa", case) for case in record["case"].values}
     accuracy = {case: final(record, "accuracy", case) for case in record["case"].values}
     return (
-        each_beside(SLOW, (kappa[low], kappa[middle]), (kappa[low], kappa[high]), note="κ of the lowest, and others"),
-        each_beside(SLOW_ACCURACY, (accuracy[middle], accuracy[low]), (accuracy[high], accuracy[low])),
-        beside(DECAY, kappa[plain], kappa[high], note="κ without weight decay, beside that with it"),
+        each_exceeds(SLOW, (kappa[low], kappa[middle]), (kappa[low], kappa[high]), note="κ of the lowest, and others"),
+        each_exceeds(SLOW_ACCURACY, (accuracy[middle], accuracy[low]), (accuracy[high], accuracy[low])),
+        exceeds(DECAY, kappa[plain], kappa[high], note="κ without weight decay, beside that with it"),
     )
 
 
@@ -140,8 +142,8 @@ def check_architectures(record: xr.Dataset) -> tuple[Claim, ...]:
     """κ of all at the end, and that of ResNet18 on the way."""
     plain, normed, residual, _ = (final(record, "kappa", case) for case in record["case"].values)
     judged = (
-        beside(NORM, plain, normed, note="κ without batch norm, beside that with it"),
-        beside(RESIDUAL, plain, residual, note="κ of the MLP, beside that of ResNet18"),
+        exceeds(NORM, plain, normed, note="κ without batch norm, beside that with it"),
+        exceeds(RESIDUAL, plain, residual, note="κ of the MLP, beside that of ResNet18"),
     )
     if record.attrs.get("data") == "digits":  # the statements on single networks are about larger images
         return *judged, EARLY, *TABLE.values(), FEATURES, CIFAR
@@ -152,7 +154,7 @@ def check_architectures(record: xr.Dataset) -> tuple[Claim, ...]:
     excess = [np.abs(final(record, kind, name) - 10) for name in TABLE for kind in _DIMENSIONS]
     return (
         *judged,
-        beside(EARLY, path.isel(step=0).values - early, np.abs(early - residual), note=note),
+        exceeds(EARLY, path.isel(step=0).values - early, np.abs(early - residual), note=note),
         *tables,
         below(FEATURES, 2.0, *excess, note="distance from 10 of D_eff(ρ), D_eff(Q̂) of ResNet18, then of VGG16"),
         CIFAR,
@@ -189,8 +191,8 @@ ARCHITECTURE = Experiment(
     kind="figure",
     claims=(NORM, RESIDUAL, EARLY, *TABLE.values(), FEATURES, CIFAR),
     scales={
-        "smoke": smaller(SMOKE, width=2, steps=120, batch=32, **_CROSS_ENTROPY),
-        "laptop": smaller(LAPTOP, width=4, steps=400, batch=64, **_CROSS_ENTROPY),
+        "smoke": smaller(SMOKE, width=2, steps=120, batch_size=32, **_CROSS_ENTROPY),
+        "laptop": smaller(LAPTOP, width=4, steps=400, batch_size=64, **_CROSS_ENTROPY),
         "paper": smaller(PAPER, **_CROSS_ENTROPY),
     },
     run=run_architectures,

@@ -9,8 +9,8 @@ from scipy.stats import spearmanr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, below, three_errors
 from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
-from dynascope.experiments.phases.shapes import straightness
 from dynascope.experiments.sources import Source
+from dynascope.measure.separation import straightness
 from dynascope.models.parameters import grid
 from dynascope.models.spring_block import SpringBlock
 from dynascope.statistics.errors import over_trials

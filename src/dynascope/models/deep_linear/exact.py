@@ -167,11 +167,15 @@ def mode_hessian(weights: Weights, task: Task, mode: int) -> Any:
     return xp.block(rows)
 
 
+def aligned_diffusion(amplitude: Any, values: Any, labels: Any, *, depth: int) -> Any:
+    """(7) for balanced, aligned weights: L² (2 (s_α − w_α)² + labels_α) |w_α|^{4(L−1)/L}, labels_α = u_αᵀ Σ_q u_α."""
+    return depth**2 * (2 * (values - amplitude) ** 2 + labels) * abs(amplitude) ** (4 * (depth - 1) / depth)
+
+
 def predicted_diffusion(amplitude: Any, task: Task, values: Any, *, depth: int) -> Any:
-    """L² (2 (s_α − w_α)² + u_αᵀ Σ_q u_α) |w_α|^{4(L−1)/L}: (7) for balanced, aligned weights."""
-    xp = _namespace([amplitude])
-    labels = xp.einsum("ia,ij,ja->a", task.left, task.label_covariance, task.left)
-    return depth**2 * (2 * (values - amplitude) ** 2 + labels) * xp.abs(amplitude) ** (4 * (depth - 1) / depth)
+    """What (7) says of the diffusion at these amplitudes, in units of the temperature."""
+    labels = _namespace([amplitude]).einsum("ia,ij,ja->a", task.left, task.label_covariance, task.left)
+    return aligned_diffusion(amplitude, values, labels, depth=depth)
 
 
 def balance(weights: Weights) -> tuple[Any, Any]:

@@ -11,11 +11,14 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from dynascope.checks import count, flag, one_of, require, scalar
+from dynascope.deprecation import once_first, renamed
 from dynascope.models import stepping
 from dynascope.models.deep_linear import exact
+from dynascope.models.deep_linear.at_weights import LinearNetwork
+from dynascope.models.deep_linear.descent import DivergenceError, Point, run_networks
 from dynascope.models.deep_linear.equations import STEPS, elements
-from dynascope.models.deep_linear.objects import LinearNetwork
-from dynascope.models.deep_linear.results import RESULT_NAMES, label_run
+from dynascope.models.deep_linear.labels import RESULT_NAMES, label_run
 from dynascope.models.deep_linear.teacher import (
     balanced_weights,
     draw_data,
@@ -25,9 +28,8 @@ from dynascope.models.deep_linear.teacher import (
     read_widths,
     square_root,
 )
-from dynascope.models.deep_linear.training import DivergenceError, Point, run_networks
 from dynascope.models.noise import seed_key
-from dynascope.models.parameters import ParameterValue, broadcast, count, flag, one_of, refuse_unknown, require, scalar
+from dynascope.models.parameters import ParameterValue, broadcast, refuse_unknown
 from dynascope.records import with_provenance
 
 CITE = "corlouer2026stochastic"
@@ -59,7 +61,7 @@ class DeepLinear(LinearNetwork):
     Time is gradient-flow time, steps × step size. Source: deep-linear 2–4, Appendices A–E, G, H.
 
     >>> net = DeepLinear(depth=2, width=4, teacher=(1.0, 0.5), init_exponent=1.0)
-    >>> run = net.train("gd", duration=20.0, trials=1)
+    >>> run = net.simulate(duration=20.0, trials=1, method="gd")
     >>> bool(abs(run["amplitude"][0, -1] - run["singular_value"]).max() < 1e-3)
     True
     """
@@ -94,7 +96,7 @@ class DeepLinear(LinearNetwork):
         self.left, self.singular_values, self.right = read_teacher(teacher, self.widths, self.network_seed)
         outputs = self.widths[-1]
         covariance = np.zeros((outputs, outputs)) if label_noise_covariance is None else label_noise_covariance
-        self.label_covariance = read_covariance(covariance, outputs)
+        self.label_noise_covariance = read_covariance(covariance, outputs)
         self.init_exponent = scalar("init_exponent", init_exponent)
         self.initialisation = one_of("initialisation", initialisation, _STARTS)
         self.data_size = None if data_size is None else count("data_size", data_size, at_least=2)
@@ -121,12 +123,13 @@ class DeepLinear(LinearNetwork):
             drawn = [balanced_weights(weights, self.network_seed) for weights in drawn]
         return [np.stack(layer) for layer in zip(*drawn, strict=True)]
 
-    def train(
+    @once_first("method")
+    def simulate(
         self,
-        method: str = "sgd",
         duration: float = 30.0,
         trials: int = 32,
         *,
+        method: str = "sgd",
         dt: float | None = None,
         seed: int = 0,
         save_points: Any = 300,
@@ -168,12 +171,13 @@ class DeepLinear(LinearNetwork):
         Needs steps below 2/(L s_1^{2−2/L}), above which no minimum is stable; gradient noise may need smaller ones. A
         run that diverges raises `DivergenceError` with the step and, as `record`, what came before.
 
-        >>> run = DeepLinear(depth=2, width=4, label_noise=[0.1, 0.2]).train("langevin", 1.0, 3, save_points=5)
+        >>> net = DeepLinear(depth=2, width=4, label_noise=[0.1, 0.2])
+        >>> run = net.simulate(1.0, 3, method="langevin", save_points=5)
         >>> run["amplitude"].dims, run["balance"].shape
         (('grid_0', 'trial', 'time', 'mode'), (2, 3, 5, 1))
         """
         begun = time.perf_counter()
-        refuse_unknown(unknown, self.train)
+        refuse_unknown(unknown, self.simulate)
         options: dict[str, Any] = {
             "method": one_of("method", method, list(STEPS)),
             "duration": scalar("duration", duration, above=0.0),
@@ -215,11 +219,11 @@ class DeepLinear(LinearNetwork):
             raise self._divergence(finished, record)
         return record
 
-    simulate = train  # the name that every model family has
+    train = renamed("train", simulate)
 
     def _facts(self) -> dict[str, Any]:
         plain = {name: getattr(self, name).squeeze() for name in _FIELDS}
-        names = ("widths", "singular_values", "label_covariance", "init_exponent", "initialisation", "data_size")
+        names = ("widths", "singular_values", "label_noise_covariance", "init_exponent", "initialisation", "data_size")
         return plain | {name: getattr(self, name) for name in (*names, "network_seed")}
 
     def _step(self, method: str, dt: float | None) -> float | None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from dynascope.models.parameters import as_float, count, require
+from dynascope.checks import as_float, count, require
 
 # streams of random numbers below one network_seed
 _BASES, _DATA, _WEIGHTS, _HIDDEN = range(4)

@@ -7,10 +7,10 @@ import xarray as xr
 from jaxtyping import Float
 from scipy.interpolate import CubicSpline
 
-from dynascope.models.elastic.derivative import checked_window
+from dynascope.checks import flag, scalar
 from dynascope.models.elastic.geometry import geometry_blocks, sampling_matrix
-from dynascope.models.elastic.trials import bootstrap_weights, class_paths, interval, resampled, too_few
-from dynascope.models.parameters import flag, scalar
+from dynascope.statistics.derivative import checked_window
+from dynascope.statistics.resampling import bootstrap_weights, class_paths, interval, resampled, too_few
 
 _ROUNDING = 1e-14  # eigenvalues below this share of all are not there
 

@@ -11,12 +11,12 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from dynascope.models.elastic.derivative import NARROWEST, automatic_window, checked_window, local_derivative
+from dynascope.checks import one_of, scalar
 from dynascope.models.elastic.geometry import direction_cosine, margin_amplitudes
 from dynascope.models.elastic.tails import METHODS as TAILS
 from dynascope.models.elastic.tails import tail_index
-from dynascope.models.elastic.trials import bootstrap_weights, class_paths, interval, resampled, too_few
-from dynascope.models.parameters import one_of, scalar
+from dynascope.statistics.derivative import NARROWEST, automatic_window, checked_window, local_derivative
+from dynascope.statistics.resampling import bootstrap_weights, class_paths, interval, resampled, too_few
 
 STRENGTHS = ("intra", "inter", "gap")
 _VANISHING = 1e-8  # what is below this share of the class means is rounding

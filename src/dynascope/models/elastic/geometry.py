@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.linalg import block_diag
 
-from dynascope.models.parameters import as_float, require, scalar
+from dynascope.checks import as_float, require, scalar
 
 GEOMETRIES = ("isotropic", "logits", "mixture", "softmax")
 

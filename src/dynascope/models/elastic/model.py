@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from dynascope.checks import as_float, count, flag, increasing, one_of, require, scalar
 from dynascope.models import stepping
 from dynascope.models.elastic import simulation, softmax
 from dynascope.models.elastic.geometry import drift_matrix, geometry_blocks, noise_factor, sampling_matrix
@@ -23,19 +24,7 @@ from dynascope.models.elastic.separation import (
 )
 from dynascope.models.elastic.strengths import IntraInter, Strength, as_elasticity, as_strength
 from dynascope.models.noise import seed_key
-from dynascope.models.parameters import (
-    Grid,
-    ParameterValue,
-    as_float,
-    broadcast,
-    count,
-    flag,
-    increasing,
-    one_of,
-    refuse_unknown,
-    require,
-    scalar,
-)
+from dynascope.models.parameters import Grid, ParameterValue, broadcast, refuse_unknown
 from dynascope.records import with_provenance
 
 CITE = "zhang2021imitating"

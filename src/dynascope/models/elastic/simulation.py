@@ -14,11 +14,12 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from dynascope.checks import count, increasing, require
 from dynascope.models import stepping
 from dynascope.models.elastic.equations import STEPS
 from dynascope.models.elastic.geometry import symmetric_root
 from dynascope.models.noise import normals
-from dynascope.models.parameters import Grid, count, increasing, require
+from dynascope.models.parameters import Grid
 from dynascope.progress import progress_bar
 
 LABEL = "locally elastic model"
@@ -102,7 +103,7 @@ def _march(
         name: jnp.broadcast_to(jnp.asarray(value, task.precision)[..., None, None], (*value.shape, *lanes))
         for name, value in start.items()
     }
-    return stepping.march(
+    return stepping.saved_states(
         STEPS[(*step, task.factor is not None)], state, given, dt=dt, saves=saves, trials=task.trials,
         elements=elements, seed=task.seed, precision=task.precision, label=LABEL, progress=task.progress,
     )  # fmt: skip

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.polynomial.chebyshev import chebint
 
-from dynascope.models.parameters import as_float, require, scalar
+from dynascope.checks import as_float, require, scalar
 
 _POWER_LAW = re.compile(r"([-+]?[\d.]+(?:e[-+]?\d+)?)/\(1\+t\)(?:(?:\^|\*\*)([-+]?[\d.]+))?")
 
@@ -143,7 +143,7 @@ class Sampled(Strength):
         at = _times(times).clip(self.times[0], self.times[-1])
         before = np.searchsorted(self.times, at, side="right").clip(1, len(self.times) - 1) - 1
         share = (at - self.times[before]) / (self.times[before + 1] - self.times[before])
-        share = _beside(share, self.values)
+        share = _per_time(share, self.values)
         return np.asarray((1 - share) * self.values[before] + share * self.values[before + 1])
 
     def integral(self, times: Any) -> Float[np.ndarray, "..."]:
@@ -151,10 +151,10 @@ class Sampled(Strength):
         at = _times(times)
         knots = np.concatenate([[0.0], self.times]) if self.times[0] > 0 else self.times
         heights = self(knots)
-        pieces = _beside(np.diff(knots), heights) * (heights[1:] + heights[:-1]) / 2
+        pieces = _per_time(np.diff(knots), heights) * (heights[1:] + heights[:-1]) / 2
         total = np.concatenate([np.zeros_like(heights[:1]), np.cumsum(pieces, axis=0)])
         before = np.searchsorted(knots, at, side="right") - 1  # the knot at or before each time
-        return np.asarray(total[before] + _beside(at - knots[before], heights) * (heights[before] + self(at)) / 2)
+        return np.asarray(total[before] + _per_time(at - knots[before], heights) * (heights[before] + self(at)) / 2)
 
     def describe(self) -> Any:
         """The points."""
@@ -192,7 +192,7 @@ class Function(Strength):
         """Integral of the polynomials from 0 to each time."""
         at = _times(times)
         edges, coefficients = self._polynomials(float(at.max(initial=0.0)))
-        half = _beside(np.diff(edges) / 2, coefficients)
+        half = _per_time(np.diff(edges) / 2, coefficients)
         rising = np.stack([chebint(piece, lbnd=-1) for piece in coefficients]) * half  # (piece, power, …)
         total = np.concatenate([np.zeros_like(rising[:1, 0]), np.cumsum(rising.sum(axis=1), axis=0)])  # T_k(1) = 1
         piece = np.searchsorted(edges, at.ravel(), side="right").clip(1, len(edges) - 1) - 1
@@ -336,6 +336,6 @@ def _times(times: Any) -> Float[np.ndarray, "..."]:
     return array
 
 
-def _beside(factor: Any, values: np.ndarray) -> np.ndarray:
+def _per_time(factor: Any, values: np.ndarray) -> np.ndarray:
     """Give a factor per time the axes that values have beyond their first."""
     return np.reshape(np.asarray(factor), np.shape(factor) + (1,) * (values.ndim - 1))

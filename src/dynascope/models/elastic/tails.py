@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import exprel
 
-from dynascope.models.parameters import count, increasing, one_of
+from dynascope.checks import count, increasing, one_of
 
 METHODS = ("differentiated", "integrated", "published")
 _SCAN = np.linspace(-2.0, 4.0, 121)

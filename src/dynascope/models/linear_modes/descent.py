@@ -77,7 +77,7 @@ def run_descent(
     parameters: Mapping[str, Float[np.ndarray, "#point 1"]],
     *,
     learning_rate: float,
-    batch: int | None,
+    batch_size: int | None,
     saves: Int[np.ndarray, " time"],
     seed: int,
     precision: str,
@@ -88,14 +88,14 @@ def run_descent(
     empty = ((0, 0), (0, 0), (0, stepping.padded_trials(trials) - trials))
     with jax.enable_x64(precision == "float64"):
         state = {name: jnp.asarray(np.pad(weights, empty), precision) for name, weights in start.items()}
-        path = stepping.march(
-            descent_step if batch is None else sampled_step,
+        path = stepping.saved_states(
+            descent_step if batch_size is None else sampled_step,
             state,
             parameters,
             dt=learning_rate,
             saves=saves,
             trials=trials,
-            elements=1 if batch is None else 2 * batch,
+            elements=1 if batch_size is None else 2 * batch_size,
             seed=seed,
             precision=precision,
             label="scalar network",

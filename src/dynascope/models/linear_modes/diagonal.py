@@ -8,8 +8,10 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from dynascope.checks import increasing, require, scalar
+from dynascope.deprecation import renamed, warn_renamed
 from dynascope.models.linear_modes.feedback import growth, time_between
-from dynascope.models.parameters import Grid, ParameterValue, broadcast, increasing, require, scalar
+from dynascope.models.parameters import Grid, ParameterValue, broadcast
 from dynascope.records import with_provenance
 
 _FIELDS = ("variance", "target", "first", "second")
@@ -115,19 +117,27 @@ class DiagonalNetwork(eqx.Module):
         """
         return np.asarray(self.first**2 - self.second**2)
 
-    def time_to(self, fraction: Any) -> Float[np.ndarray, "... mode"]:
-        """Time at which a_i b_i reaches `fraction` of its target; NaN for modes that never pass it.
+    def time_to_reach(self, fraction: Any) -> Float[np.ndarray, "... mode"]:
+        """Time at which a_i b_i reaches `fraction` of its target, τ_e; NaN for modes that never pass it.
 
+        τ_e(ε) = ln[(S/(a(0) b(0)) − 1)/(1/ε − 1)]/(2 E[x²] S) where a(0) = b(0).
         A start above the target passes fractions above 1 on its way down. Shape (…grid, mode).
         Source: layerwise (3.12) for a(0) = b(0) > 0, derived for any start.
 
         >>> network = DiagonalNetwork(first=0.1, second=0.1)
-        >>> at = network.time_to(0.5)
+        >>> at = network.time_to_reach(0.5)
         >>> network.solve(at)["product"].values.round(12).tolist()
         [[0.5]]
         """
-        at = _passing_time(self._modes(slice(None)), np.asarray(scalar("fraction", fraction)))
+        at = _time_to_reach(self._modes(slice(None)), np.asarray(scalar("fraction", fraction)))
         return np.broadcast_to(at, (*self.grid.shape, self.modes)).copy()
+
+    time_to = renamed("time_to", time_to_reach)
+
+    def emergence_time(self, threshold: Any = 0.05) -> Float[np.ndarray, "... mode"]:
+        """Return `time_to_reach(threshold)`, under the name of version 0.1.0."""
+        warn_renamed("emergence_time", "time_to_reach")
+        return self.time_to_reach(_share("threshold", threshold, 1.0))
 
     def _modes(self, which: slice) -> dict[str, np.ndarray]:
         """Fields of some modes, turned (b → −b) so that every target is positive."""
@@ -136,16 +146,6 @@ class DiagonalNetwork(eqx.Module):
         begin = np.where(target < 0, -1.0, 1.0) * first * second
         spread = (first**2 - second**2) ** 2 / 4
         return {"variance": variance, "target": np.abs(target), "begin": begin, "spread": spread}
-
-    def emergence_time(self, threshold: Any = 0.05) -> Float[np.ndarray, "... mode"]:
-        """τ_e(ε): time until a_i b_i = ε S_i. Source: layerwise (3.12), extended to any start.
-
-        τ_e = ln[(S/(a(0) b(0)) − 1)/(1/ε − 1)]/(2 E[x²] S) where a(0) = b(0).
-
-        >>> DiagonalNetwork(variance=[1.0, 0.5]).emergence_time(0.5).round(3).tolist()
-        [2.298, 4.595]
-        """
-        return self.time_to(_share("threshold", threshold, 1.0))
 
     def saturation_time(self, threshold: Any = 0.05) -> Float[np.ndarray, "... mode"]:
         """τ_s(ε): time in which a_i b_i goes from ε S_i to (1 − ε) S_i. Source: layerwise (3.12), for any start.
@@ -156,7 +156,7 @@ class DiagonalNetwork(eqx.Module):
         [2.944, 5.889]
         """
         level = _share("threshold", threshold, 0.5)
-        return np.asarray(self.time_to(1 - level) - self.time_to(level))
+        return np.asarray(self.time_to_reach(1 - level) - self.time_to_reach(level))
 
     def is_stage_like(self, threshold: Any = 0.05) -> np.ndarray:
         """Whether each mode saturates before the next emerges: τ_s,i(ε) < τ_e,i+1(ε) − τ_e,i(ε).
@@ -167,7 +167,7 @@ class DiagonalNetwork(eqx.Module):
         >>> DiagonalNetwork(variance=[1.0, 0.2, 0.15], first=0.01, second=0.01).is_stage_like().tolist()
         [True, False]
         """
-        emerges = self.emergence_time(threshold)
+        emerges = self.time_to_reach(threshold)
         return np.asarray(self.saturation_time(threshold)[..., :-1] < np.diff(emerges, axis=-1))
 
     def stage_overlap(self, *, published: bool = False) -> Float[np.ndarray, "... pair"]:
@@ -197,7 +197,7 @@ class DiagonalNetwork(eqx.Module):
         return np.where(np.isfinite(_first_time(here, middle) + _first_time(after, middle)), middle, np.nan)
 
 
-def _passing_time(modes: dict[str, np.ndarray], fraction: np.ndarray) -> np.ndarray:
+def _time_to_reach(modes: dict[str, np.ndarray], fraction: np.ndarray) -> np.ndarray:
     """Time at which modes with positive targets pass the fraction, NaN where they do not."""
     target = np.where(modes["target"] > 0, modes["target"], np.nan)
     passing = time_between(modes["begin"], fraction * target, target, spread=modes["spread"]) / modes["variance"]
@@ -207,7 +207,7 @@ def _passing_time(modes: dict[str, np.ndarray], fraction: np.ndarray) -> np.ndar
 def _first_time(modes: dict[str, np.ndarray], fraction: np.ndarray) -> np.ndarray:
     """As above, but 0 where modes start beyond the fraction and infinite where they never reach it."""
     beyond = modes["begin"] >= fraction * modes["target"]
-    return np.where(beyond & (modes["target"] > 0), 0.0, np.nan_to_num(_passing_time(modes, fraction), nan=np.inf))
+    return np.where(beyond & (modes["target"] > 0), 0.0, np.nan_to_num(_time_to_reach(modes, fraction), nan=np.inf))
 
 
 def _share(name: str, value: Any, below: float) -> float:

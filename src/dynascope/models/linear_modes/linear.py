@@ -7,7 +7,8 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from dynascope.models.parameters import ParameterValue, as_float, broadcast, increasing, require, scalar
+from dynascope.checks import as_float, increasing, require, scalar
+from dynascope.models.parameters import ParameterValue, broadcast
 from dynascope.records import with_provenance
 
 _HALVINGS = 100  # brackets of κ span at most a few hundred e-folds: more than enough for float64

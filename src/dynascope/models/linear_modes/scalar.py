@@ -8,23 +8,14 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from dynascope.checks import as_float, count, increasing, one_of, require, scalar
+from dynascope.deprecation import renamed_arguments
 from dynascope.models import stepping
 from dynascope.models.linear_modes.descent import drawn_weights, run_descent
 from dynascope.models.linear_modes.diagonal import TIME_LABEL
 from dynascope.models.linear_modes.feedback import growth, growth_limit
 from dynascope.models.noise import seed_key
-from dynascope.models.parameters import (
-    Grid,
-    ParameterValue,
-    as_float,
-    broadcast,
-    count,
-    increasing,
-    one_of,
-    refuse_unknown,
-    require,
-    scalar,
-)
+from dynascope.models.parameters import Grid, ParameterValue, broadcast, refuse_unknown
 from dynascope.records import with_provenance
 
 _SETTINGS = ("target", "output_scale", "variance", "weight_scale")
@@ -120,6 +111,7 @@ class ScalarNetwork(eqx.Module):
         options = {"published": published}
         return self._signed(run, options, seed=None, precision="float64", wall_time=time.perf_counter() - begun)
 
+    @renamed_arguments(batch="batch_size")
     def simulate(
         self,
         duration: float = 5.0,
@@ -128,7 +120,7 @@ class ScalarNetwork(eqx.Module):
         *,
         seed: int = 0,
         save_points: Any = 101,
-        batch: int | None = None,
+        batch_size: int | None = None,
         label_noise: float = 0.0,
         precision: str = "float64",
         progress: bool | None = None,
@@ -141,7 +133,7 @@ class ScalarNetwork(eqx.Module):
         trials: repetitions, each with its own initial weights (where none are given) and data.
         seed: integer that fixes all randomness.
         save_points: how many evenly spaced times to save (at most every step), or the times themselves.
-        batch: samples in a batch of SGD; the expected loss is descended if not given.
+        batch_size: samples in a batch of SGD; the expected loss is descended if not given.
         label_noise: standard deviation of noise added to the labels of a batch.
         precision: float64 or float32.
         progress: whether to draw a bar; by default on a terminal, after two seconds.
@@ -161,10 +153,10 @@ class ScalarNetwork(eqx.Module):
             "duration": scalar("duration", duration, above=0.0),
             "learning_rate": rate,
             "trials": trials,
-            "batch": None if batch is None else count("batch", batch),
+            "batch_size": None if batch_size is None else count("batch_size", batch_size),
             "label_noise": scalar("label_noise", label_noise, at_least=0.0),
         }
-        if batch is None and options["label_noise"]:
+        if batch_size is None and options["label_noise"]:
             raise ValueError(f"label_noise must be 0 without a batch that it could disturb, got {label_noise}")
         one_of("precision", precision, ["float64", "float32"])
         seed_key(seed)
@@ -173,7 +165,7 @@ class ScalarNetwork(eqx.Module):
         fields["label_noise"] = np.array([[options["label_noise"]]])
         starts = self._starts(trials, seed)
         weights = run_descent(
-            starts, fields, learning_rate=rate, batch=batch, saves=saves, seed=seed,
+            starts, fields, learning_rate=rate, batch_size=batch_size, saves=saves, seed=seed,
             precision=precision, progress=progress,
         )  # fmt: skip
         first, second = (w.reshape((*self.grid.shape, *w.shape[1:])) for w in weights.values())

@@ -9,9 +9,11 @@ import xarray as xr
 from jaxtyping import Float
 from scipy.integrate import solve_ivp
 
+from dynascope.checks import as_float, count, increasing, require, scalar
+from dynascope.deprecation import renamed
 from dynascope.models.linear_modes.diagonal import TIME_LABEL
 from dynascope.models.noise import seed_key
-from dynascope.models.parameters import Grid, ParameterValue, as_float, broadcast, count, increasing, require, scalar
+from dynascope.models.parameters import Grid, ParameterValue, broadcast
 from dynascope.records import with_provenance
 
 _CORE = {"correlation": ("input", "output"), "first": ("input", "hidden"), "second": ("hidden", "output")}
@@ -102,7 +104,7 @@ class TwoLayerLinear(eqx.Module):
         product, rest = grams[..., :inputs, inputs:], (grams[..., :inputs, :inputs], grams[..., inputs:, inputs:])
         return self._label(save, product, *rest, begun=begun)
 
-    def flow(self, times: Any, *, accuracy: float = 1e-10) -> xr.Dataset:
+    def solve_numerically(self, times: Any, *, accuracy: float = 1e-10) -> xr.Dataset:
         """The same from any start, with both layers, by an adaptive solver of order 8.
 
         times: increasing list from 0 or later. accuracy: relative error allowed per step.
@@ -110,7 +112,7 @@ class TwoLayerLinear(eqx.Module):
         Where it starts between saddles, errors grow as fast as the modes do: the results are then good to about
         accuracy × (weights at the end/weights at the start).
 
-        >>> run = TwoLayerLinear([[1.0]], [[0.5]], [[0.3]]).flow([0.0, 9.0])
+        >>> run = TwoLayerLinear([[1.0]], [[0.5]], [[0.3]]).solve_numerically([0.0, 9.0])
         >>> run["product"].values.ravel().round(4).tolist()
         [0.15, 1.0]
         """
@@ -138,6 +140,8 @@ class TwoLayerLinear(eqx.Module):
         return run.assign(
             first=((*dims, "input", "hidden"), first), second=((*dims, "hidden", "output"), _turned(turned).copy())
         )
+
+    flow = renamed("flow", solve_numerically)
 
     def small_start(self) -> Float[np.ndarray, "*grid mode"]:
         """α_i²(0): where the sigmoid of each mode begins, for small weights in any directions.

@@ -25,7 +25,7 @@ class Options:
     """How to train; every value has been checked. See `Multilinear.simulate` for what they mean."""
 
     steps: int
-    batch: int
+    batch_size: int
     trials: int
     data: int | None
     parameters: int
@@ -74,19 +74,19 @@ def run_descent(
     }
     readout = _Readout(tasks, slots, tracked, known=options.parameters, **fields)
     trained = {name: fields[name] for name in ("target", "learning_rate")}
-    trained |= {"cumulative": np.cumsum(slots.share, axis=0)} if options.batch else {"share": slots.share}
-    lanes = stepping.padded_trials(options.trials) if options.batch else slots.share.shape[2]
+    trained |= {"cumulative": np.cumsum(slots.share, axis=0)} if options.batch_size else {"share": slots.share}
+    lanes = stepping.padded_trials(options.trials) if options.batch_size else slots.share.shape[2]
     names = ("weight",) if tasks[0].linear else ("first", "second")
     start = np.broadcast_to(fields["initial"] ** (1 / len(names)), (len(slots.share), len(tasks), lanes))
     with jax.enable_x64(True):
-        states = stepping.march(
-            batch_step if options.batch else full_step,
+        states = stepping.saved_states(
+            batch_step if options.batch_size else full_step,
             {name: jnp.array(start, options.precision) for name in names},
             trained,
             dt=1.0,
             saves=saves,
             trials=min(lanes, options.trials),
-            elements=max(options.batch, 1),
+            elements=max(options.batch_size, 1),
             seed=seed,
             precision=options.precision,
             label="multilinear model",

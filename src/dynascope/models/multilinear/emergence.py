@@ -30,17 +30,17 @@ def strength(
     return np.asarray(task.target * each.reshape((*ranks.shape, *x.shape)))
 
 
-def passing(
+def amount_to_reach(
     task: SkillSet, kind: str, ranks: np.ndarray, threshold: float, value: float, *, published: bool
 ) -> Float[np.ndarray, "..."]:
     """Amounts of a resource at which skills pass the threshold; see `Multilinear.emergence_point`."""
     share = task.frequency(ranks.ravel())
     if kind == "time":
-        each = passing_time(share, value, threshold, **_logistic(task))
+        each = time_to_reach(share, value, threshold, **_logistic(task))
     elif kind == "data":
-        each = np.array([passing_data(float(p), value, threshold, published=published) for p in share])
+        each = np.array([data_to_reach(float(p), value, threshold, published=published) for p in share])
     else:
-        each = passing_parameters(ranks.ravel(), value, threshold)
+        each = parameters_to_reach(ranks.ravel(), value, threshold)
     return np.asarray(each.reshape(ranks.shape))
 
 
@@ -108,20 +108,20 @@ def over_parameters(parameters: Float[np.ndarray, "..."], skill: Any, nodes: Any
     return np.asarray(np.clip(parameters / nodes - (skill - 1), 0.0, 1.0))
 
 
-def passing_time(frequency: Any, rate_factor: Any, threshold: float, *, rate: Any, start: Any) -> np.ndarray:
+def time_to_reach(frequency: Any, rate_factor: Any, threshold: float, *, rate: Any, start: Any) -> np.ndarray:
     """T at which R/S passes the threshold: (5.2) solved for T; 0 if it starts above.
 
-    >>> at = passing_time(0.5, 0.1, 0.5, rate=2.0, start=0.01)
+    >>> at = time_to_reach(0.5, 0.1, 0.5, rate=2.0, start=0.01)
     >>> round(float(over_time(at, 0.5, 0.1, rate=2.0, start=0.01)), 12)
     0.5
     """
     return np.asarray(np.maximum(logit(threshold) - logit(start), 0.0) / (rate * frequency * rate_factor))
 
 
-def passing_data(frequency: float, shots: float, threshold: float, *, published: bool) -> float:
+def data_to_reach(frequency: float, shots: float, threshold: float, *, published: bool) -> float:
     """Smallest D at which the expected strength reaches the threshold, by bisection of whole numbers.
 
-    >>> passing_data(1.0, 800.0, 0.25, published=False)
+    >>> data_to_reach(1.0, 800.0, 0.25, published=False)
     200.0
     """
     low, high = 0, 1
@@ -134,10 +134,10 @@ def passing_data(frequency: float, shots: float, threshold: float, *, published:
     return float(high)
 
 
-def passing_parameters(skill: Any, nodes: Any, threshold: float) -> np.ndarray:
+def parameters_to_reach(skill: Any, nodes: Any, threshold: float) -> np.ndarray:
     """Smallest N that gives the skill the threshold's share of its N_c basis functions.
 
-    >>> float(passing_parameters(np.array(2.0), 4.0, 0.5))
+    >>> float(parameters_to_reach(np.array(2.0), 4.0, 0.5))
     6.0
     """
     return np.asarray(np.ceil(nodes * (skill - 1 + threshold) - 1e-9))

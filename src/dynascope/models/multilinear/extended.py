@@ -13,7 +13,8 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from dynascope.models.parameters import as_float, count, increasing, require, scalar
+from dynascope.checks import as_float, count, increasing, require, scalar
+from dynascope.deprecation import renamed
 
 
 @dataclass(frozen=True)
@@ -28,13 +29,13 @@ class ExtendedSkill:
     goal: Float[np.ndarray, " basis"]
     readout: Float[np.ndarray, " basis"]
 
-    def flow(self, times: Any, first: Any, second: Any, *, learning_rate: Any = 1.0) -> xr.Dataset:
+    def solve(self, times: Any, first: Any, second: Any, *, learning_rate: Any = 1.0) -> xr.Dataset:
         """Follow a' = −η ∂loss/∂a, B' = −η ∂loss/∂B from a = `first`, B = `second`; gradients by differentiation.
 
         Returns over time strength a B·readout, loss on the data, first a, second B (time, basis) and imbalance
         a² − |B|², which the flow conserves (Lemma 3). Time is steps; relative error 1e-10.
 
-        >>> run = scaled_skill(1.0, frequency=1.0, target=1.0).flow([0.0, 20.0], 0.1, [0.1])
+        >>> run = scaled_skill(1.0, frequency=1.0, target=1.0).solve([0.0, 20.0], 0.1, [0.1])
         >>> run["strength"].round(6).values.tolist()
         [0.01, 1.0]
         """
@@ -69,6 +70,8 @@ class ExtendedSkill:
 
             span = (0.0, max(float(times[-1]), 1e-300))
             return np.asarray(solve_ivp(slope, span, state, method="DOP853", t_eval=times, rtol=1e-11, atol=1e-14).y.T)
+
+    flow = renamed("flow", solve)
 
 
 @jax.jit

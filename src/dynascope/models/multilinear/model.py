@@ -10,28 +10,19 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from dynascope.checks import as_float, count, flag, one_of, require, scalar
+from dynascope.deprecation import renamed_arguments
 from dynascope.models import stepping
 from dynascope.models.multilinear import emergence, scaling
 from dynascope.models.multilinear.curves import SkillSet
 from dynascope.models.multilinear.descent import Options, label_run, run_descent
 from dynascope.models.noise import seed_key
-from dynascope.models.parameters import (
-    Grid,
-    ParameterValue,
-    as_float,
-    broadcast,
-    count,
-    flag,
-    one_of,
-    refuse_unknown,
-    require,
-    scalar,
-)
+from dynascope.models.parameters import Grid, ParameterValue, broadcast, refuse_unknown
 from dynascope.records import with_provenance
 
 CITE = "nam2024inductive"
 
-_FIELDS = ("exponent", "target", "initial", "learning_rate")  # none has core dimensions
+_FIELDS = ("skill_exponent", "target", "initial", "learning_rate")  # none has core dimensions
 _RESULT_NAMES = ("trial", "time", "skill", "budget", "parameters", "loss", "training_loss", "strength")
 
 
@@ -43,7 +34,7 @@ class Multilinear(eqx.Module):
     Fields are numbers, arrays that broadcast, or DataArrays whose dimensions keep their names.
 
     skills: number n_s of skills.
-    exponent: α > 0 of their frequencies k^−(α+1).
+    skill_exponent: α > 0 of their frequencies k^−(α+1).
     target: S > 0, the strength of a skill that is learned.
     initial: R(0) of every skill, between 0 and the target; a_k and b_k both start at its root.
     learning_rate: η > 0.
@@ -52,7 +43,7 @@ class Multilinear(eqx.Module):
     Time is training steps of gradient descent, for steps so small that it follows gradient flow: 2 η S P(1) ≪ 1.
     Skills are decoupled: their supports do not overlap. Source: layerwise (4.1)–(4.44), (5.1)–(5.9), (C.1)–(C.4).
 
-    >>> model = Multilinear(skills=100_000, exponent=0.6, target=5.0, initial=0.01, learning_rate=0.05)
+    >>> model = Multilinear(skills=100_000, skill_exponent=0.6, target=5.0, initial=0.01, learning_rate=0.05)
     >>> model.loss(time=[0, 1e3, 1e5]).round(3).tolist()
     [12.45, 2.206, 0.385]
     """
@@ -65,18 +56,19 @@ class Multilinear(eqx.Module):
     skills: int = eqx.field(static=True)
     linear: bool = eqx.field(static=True)
 
+    @renamed_arguments(exponent="skill_exponent")
     def __init__(
         self,
         skills: int = 1000,
-        exponent: ParameterValue = 0.6,
+        skill_exponent: ParameterValue = 0.6,
         target: ParameterValue = 1.0,
         initial: ParameterValue = 0.01,
         learning_rate: ParameterValue = 0.1,
         linear: bool = False,
     ):
-        given = {"exponent": exponent, "target": target, "initial": initial, "learning_rate": learning_rate}
+        given = {"skill_exponent": skill_exponent, "target": target, "initial": initial, "learning_rate": learning_rate}
         aligned, self.grid = broadcast(given, core=dict.fromkeys(_FIELDS, ()), reserved=_RESULT_NAMES)
-        for name in ("exponent", "target", "learning_rate"):
+        for name in ("skill_exponent", "target", "learning_rate"):
             require(name, aligned[name], aligned[name] > 0, "be above 0")
         self.skills, self.linear = count("skills", skills), flag("linear", linear)
         if self.skills > 2**53:
@@ -85,7 +77,7 @@ class Multilinear(eqx.Module):
         require("initial", begin, begin < end, "be below target, the strength of a learned skill")
         above = begin >= 0 if self.linear else begin > 0
         require("initial", begin, above, "be at least 0" if self.linear else "be above 0, or no product can grow")
-        self.skill_exponent, self.target = aligned["exponent"], aligned["target"]
+        self.skill_exponent, self.target = aligned["skill_exponent"], aligned["target"]
         self.initial, self.learning_rate = aligned["initial"], aligned["learning_rate"]
 
     def _tasks(self) -> list[SkillSet]:
@@ -133,7 +125,7 @@ class Multilinear(eqx.Module):
     def frequency(self, skill: Any) -> Float[np.ndarray, "..."]:
         """P(k) = A k^−(α+1): how often each skill occurs (4.1).
 
-        >>> Multilinear(skills=2, exponent=1.0).frequency([1, 2]).tolist()
+        >>> Multilinear(skills=2, skill_exponent=1.0).frequency([1, 2]).tolist()
         [0.8, 0.2]
         """
         ranks = self._ranks(skill)
@@ -150,7 +142,7 @@ class Multilinear(eqx.Module):
 
         >>> Multilinear(target=5.0).strength([1, 2], time=[0.0, 1e3]).round(3).tolist()
         [[0.01, 5.0], [0.01, 5.0]]
-        >>> Multilinear(exponent=1.0, skills=2, initial=0.1).strength(2, data=[1, 10]).round(3).tolist()
+        >>> Multilinear(skill_exponent=1.0, skills=2, initial=0.1).strength(2, data=[1, 10]).round(3).tolist()
         [0.28, 0.903]
         """
         ranks = self._ranks(skill)
@@ -170,7 +162,7 @@ class Multilinear(eqx.Module):
         Shape: grid, then theirs. Every rank would be one term of the sum; a few hundred representative ranks give it
         with a relative error below 1e-12 while the loss is above 1e-15 of its start (for 10⁷ skills as for 10³).
 
-        >>> model = Multilinear(skills=10**7, exponent=0.3)
+        >>> model = Multilinear(skills=10**7, skill_exponent=0.3)
         >>> model.loss(time=[1e2, 1e4], data=10**5, parameters=[[10**3], [10**6]]).shape
         (2, 2)
         """
@@ -184,7 +176,7 @@ class Multilinear(eqx.Module):
 
         −α/(α+1), −α/(α+1), −α, −α/(α+2).
 
-        >>> float(Multilinear(exponent=0.6).exponent("time").round(3))
+        >>> float(Multilinear(skill_exponent=0.6).exponent("time").round(3))
         -0.375
         """
         alpha = np.broadcast_to(self.skill_exponent, self.grid.shape)
@@ -207,7 +199,7 @@ class Multilinear(eqx.Module):
         ½ (S − R(0))² A ζ(α+1, n_s+1), with S in place of S − R(0) for parameters and compute. `published=True`: the
         printed ½ S² A n_s^−α/α, which is the same for many skills and R(0) ≪ S.
 
-        >>> float(Multilinear(skills=50_000, exponent=0.1).absent_loss().round(3))
+        >>> float(Multilinear(skills=50_000, skill_exponent=0.1).absent_loss().round(3))
         0.231
         """
         one_of("resource", resource, scaling.RESOURCES)
@@ -220,7 +212,7 @@ class Multilinear(eqx.Module):
         Holds between the first skill being learned and the last one being begun. `finite=False` leaves the correction
         out. Shape: grid, then that of `amount`.
 
-        >>> model = Multilinear(skills=50_000, exponent=0.1, learning_rate=1.0)
+        >>> model = Multilinear(skills=50_000, skill_exponent=0.1, learning_rate=1.0)
         >>> abs(float(model.scaling_law("time", 1e3) / model.loss(time=1e3)) - 1) < 1e-3
         True
         """
@@ -258,7 +250,7 @@ class Multilinear(eqx.Module):
 
         kind: "time" (x: steps), "data" (samples) or "parameters" (basis functions, such as hidden nodes).
         skill: ranks. x: a number or list. calibration: the factor on the rate (called 𝓑² in (5.2)), D_c or N_c, as
-        found by `calibrate_emergence`; 1 is the plain model. published: (5.5) as printed instead of its correction.
+        found by `estimate_emergence`; 1 is the plain model. published: (5.5) as printed instead of its correction.
 
         >>> model = Multilinear(skills=5, target=5.0)
         >>> model.emergence("data", [1, 2], [800, 1600], calibration=800.0).round(2).tolist()
@@ -285,7 +277,9 @@ class Multilinear(eqx.Module):
         ranks, value = self._ranks(skill), self._calibration(kind, calibration)
         level = scalar("threshold", threshold, above=0.0)
         require("threshold", np.array(level), np.array(level < 1), "be below 1, where a skill is complete")
-        return self._gather(lambda task: emergence.passing(task, kind, ranks, level, value, published=published))
+        return self._gather(
+            lambda task: emergence.amount_to_reach(task, kind, ranks, level, value, published=published)
+        )
 
     def _calibration(self, kind: str, calibration: Any) -> float:
         one_of("kind", kind, emergence.KINDS)
@@ -294,10 +288,11 @@ class Multilinear(eqx.Module):
         least = 1.0 if kind == "data" else None
         return scalar("calibration", calibration, at_least=least, above=0.0)
 
+    @renamed_arguments(batch="batch_size")
     def simulate(
         self,
         steps: int = 1000,
-        batch: int = 100,
+        batch_size: int = 100,
         trials: int = 10,
         *,
         seed: int = 0,
@@ -312,7 +307,7 @@ class Multilinear(eqx.Module):
         """Train the parameters a_k, b_k by (stochastic) gradient descent at every point of the grid.
 
         steps: training steps.
-        batch: samples per step, drawn anew with replacement; 0 for the gradient of the whole loss.
+        batch_size: samples per step, drawn anew with replacement; 0 for the gradient of the whole loss.
         trials: independent repetitions at every grid point.
         seed: integer that fixes all randomness.
         save_points: how many evenly spaced steps to save (at most every one), or the steps themselves.
@@ -335,7 +330,7 @@ class Multilinear(eqx.Module):
         refuse_unknown(unknown, self.simulate)
         options = Options(
             steps=count("steps", steps),
-            batch=count("batch", batch, at_least=0),
+            batch_size=count("batch_size", batch_size, at_least=0),
             trials=count("trials", trials),
             data=None if data is None else count("data", data),
             parameters=self.skills if parameters is None else count("parameters", parameters),
@@ -351,7 +346,11 @@ class Multilinear(eqx.Module):
         saves = stepping.save_steps(float(options.steps), 1.0, save_points)
         found = run_descent(self._tasks(), options, ranks, saves=saves, seed=int(seed), progress=progress)
         run = label_run(found, saves, ranks, self.grid)
-        parameters_used = {"skills": self.skills, "linear": self.linear, "exponent": self.skill_exponent.squeeze()}
+        parameters_used = {
+            "skills": self.skills,
+            "linear": self.linear,
+            "skill_exponent": self.skill_exponent.squeeze(),
+        }
         parameters_used |= {name: getattr(self, name).squeeze() for name in _FIELDS[1:]}
         recorded = asdict(options) | {"track": ranks}
         return with_provenance(
@@ -362,7 +361,7 @@ class Multilinear(eqx.Module):
     def _check_run(self, options: Options) -> None:
         if options.parameters > self.skills:
             raise ValueError(f"parameters must be at most skills = {self.skills}, got {options.parameters}")
-        largest = 1.0 if options.batch or options.data else self.frequency(1)
+        largest = 1.0 if options.batch_size or options.data else self.frequency(1)
         limit = 2.0 / largest if self.linear else 1 / (self.target * largest)
         rates, limit = np.broadcast_arrays(self.learning_rate, limit)
         rule = "2" if self.linear else "1/target"

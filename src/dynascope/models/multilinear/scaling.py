@@ -12,8 +12,10 @@ import xarray as xr
 from jaxtyping import Float
 from scipy.special import gamma, roots_jacobi, stdtrit, zeta
 
+from dynascope.checks import as_float, scalar
+from dynascope.deprecation import renamed
 from dynascope.models.multilinear.curves import SkillSet
-from dynascope.models.parameters import as_float, scalar
+from dynascope.statistics.errors import over_trials
 
 RESOURCES = ("time", "data", "parameters", "compute")
 _LEGENDRE = np.polynomial.legendre.leggauss(20)
@@ -152,7 +154,7 @@ def _head_integral(task: SkillSet, s: float) -> float:
     return float(near + _tail_integral(task, s, first))
 
 
-def fit_exponent(x: Any, losses: Any, absent: float = 0.0, *, confidence: float = 0.95) -> xr.Dataset:
+def estimate_exponent(x: Any, losses: Any, absent: float = 0.0, *, confidence: float = 0.95) -> xr.Dataset:
     """Fit log(loss + absent) = intercept + exponent·log x by least squares.
 
     x: (x,) positive values of a resource. losses: (x,) or (trial, x). absent: the loss of skills that are not there,
@@ -163,7 +165,7 @@ def fit_exponent(x: Any, losses: Any, absent: float = 0.0, *, confidence: float 
     them; a single curve has only its scatter about the line, which measures misfit rather than noise.
 
     >>> x = np.geomspace(10, 1000, 20)
-    >>> found = fit_exponent(x, 3 * x**-0.4 - 0.01, absent=0.01)
+    >>> found = estimate_exponent(x, 3 * x**-0.4 - 0.01, absent=0.01)
     >>> round(float(found["exponent"]), 9), round(float(found["prefactor"]), 9), bool(found["ok"])
     (-0.4, 3.0, True)
     """
@@ -183,7 +185,7 @@ def fit_exponent(x: Any, losses: Any, absent: float = 0.0, *, confidence: float 
     centred = log_x - log_x.mean()
     if len(loss) > 1:  # each trial's pull on the slope, to first order in its noise
         pull = ((loss - loss.mean(axis=0)) / shifted) @ centred / (centred @ centred)
-        error, degrees = pull.std(ddof=1) / math.sqrt(len(loss)), len(loss) - 1
+        error, degrees = float(over_trials(pull).error), len(loss) - 1
     else:
         scatter = log_loss - intercept - slope * log_x
         degrees = len(place) - 2
@@ -203,3 +205,6 @@ def fit_exponent(x: Any, losses: Any, absent: float = 0.0, *, confidence: float 
         .assign(ok=not reason)
         .assign_attrs(reason=reason)
     )
+
+
+fit_exponent = renamed("fit_exponent", estimate_exponent)

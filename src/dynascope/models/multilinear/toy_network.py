@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from dynascope.models.parameters import as_float, increasing, require, scalar
+from dynascope.checks import as_float, increasing, require, scalar
 
 INPUTS = np.array([[bits >> 2 & 1, bits >> 1 & 1, bits & 1] for bits in range(8)], float)  # (input, bit), as (C.7)
 PARITY = np.where(INPUTS.sum(axis=1) % 2 == 0, 1.0, -1.0)  # Y/S

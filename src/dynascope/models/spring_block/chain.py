@@ -11,24 +11,13 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from dynascope.checks import as_float, count, flag, increasing, one_of, require, scalar
 from dynascope.models import stepping
 from dynascope.models.noise import seed_key
-from dynascope.models.parameters import (
-    Grid,
-    ParameterValue,
-    as_float,
-    broadcast,
-    count,
-    flag,
-    increasing,
-    one_of,
-    refuse_unknown,
-    require,
-    scalar,
-)
+from dynascope.models.parameters import Grid, ParameterValue, broadcast, refuse_unknown
 from dynascope.models.spring_block import closed_form
 from dynascope.models.spring_block.equations import STEPS
-from dynascope.models.spring_block.results import RESULT_NAMES, label_run
+from dynascope.models.spring_block.labels import RESULT_NAMES, label_run
 from dynascope.models.spring_block.simulation import Options, run_chains
 from dynascope.records import with_provenance
 

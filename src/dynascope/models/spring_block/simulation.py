@@ -44,7 +44,7 @@ def run_chains(
         state = {"position": jnp.array(np.broadcast_to(start.T[..., None], lanes), dtype)}
         if options.dynamics != "overdamped":
             state["velocity"] = jnp.zeros_like(state["position"])
-        states = stepping.march(
+        states = stepping.saved_states(
             STEPS[options.dynamics],
             state,
             parameters | constants,

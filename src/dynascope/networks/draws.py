@@ -1,0 +1,85 @@
+"""Random numbers without a state: each is a function of (seed, trial, step, stream, place).
+
+So a trial does not depend on its neighbours, a resumed run draws what it would have drawn, and all devices agree.
+The generator is SplitMix64 (Steele, Lea & Flood 2014) on int64 tensors, which wrap around.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+_GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
+_FIRST = 0xBF58476D1CE4E5B9 - (1 << 64)
+_SECOND = 0x94D049BB133111EB - (1 << 64)
+START, ORDER, NOISE = 0, 1, 2  # what a trial's random numbers are for
+LABELS, INPUTS, DROPOUT = 0, 1, 2  # kinds of noise; each dropout layer adds its number to the last
+
+
+def _shifted(z: Tensor, by: int) -> Tensor:
+    """The unsigned shift z >> by, which int64 lacks."""
+    return (z >> by) & ((1 << (64 - by)) - 1)
+
+
+def mix(z: Tensor) -> Tensor:
+    """Scramble 64-bit integers, one to one.
+
+    >>> hex(int(mix(torch.tensor(_GOLDEN))) % 2**64)  # the first output of SplitMix64 from seed 0
+    '0xe220a8397b1dcdaf'
+    """
+    z = (z ^ _shifted(z, 30)) * _FIRST
+    z = (z ^ _shifted(z, 27)) * _SECOND
+    return z ^ _shifted(z, 31)
+
+
+def keys(start: Tensor, *numbers: Tensor | int) -> Tensor:
+    """A new key for each combination of a key and whole numbers.
+
+    >>> keys(torch.tensor([1, 2]), 7).shape
+    torch.Size([2])
+    """
+    for number in numbers:
+        step = _signed((number + 1) * _GOLDEN) if isinstance(number, int) else (number + 1) * _GOLDEN
+        start = mix(start + step)
+    return start
+
+
+def _signed(number: int) -> int:
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def uniform(key: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Numbers in [0, 1), one key for all of `shape`.
+
+    >>> uniform(torch.tensor(5), (2, 3), torch.float32).shape
+    torch.Size([2, 3])
+    """
+    place = torch.arange(1, math.prod(shape) + 1, device=key.device).view(tuple(shape))
+    bits = mix(key + place * _GOLDEN)
+    digits = 53 if dtype == torch.float64 else 24
+    return _shifted(bits, 64 - digits).to(dtype) * 2.0**-digits
+
+
+def at_least(share: Tensor, key: Tensor, shape: Sequence[int]) -> Tensor:
+    """Whether numbers drawn from [0, 1) in steps of 2⁻¹⁶ are at least `share`: four from each draw, for speed.
+
+    >>> float(at_least(torch.tensor(0.25), torch.tensor(5), (100, 1000)).double().mean().round(decimals=2))
+    0.75
+    """
+    size = math.prod(shape)
+    place = torch.arange(1, -(-size // 4) + 1, device=key.device)
+    bits = mix(key + place * _GOLDEN)
+    quarters = [(bits >> by).to(torch.int16) for by in (0, 16, 32, 48)]  # older vmap knows no view as int16
+    drawn = torch.stack(quarters, dim=-1).flatten()[:size].view(tuple(shape))
+    return drawn >= (share * 2**16).round() - 2**15
+
+
+def normal(key: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Standard normal numbers by the method of Box and Muller.
+
+    >>> abs(float(normal(torch.tensor(5), (10_000,), torch.float64).std()) - 1) < 0.02
+    True
+    """
+    radius = torch.sqrt(-2 * torch.log(1 - uniform(keys(key, 0), shape, dtype)))
+    return radius * torch.cos(2 * torch.pi * uniform(keys(key, 1), shape, dtype))

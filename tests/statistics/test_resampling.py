@@ -1,0 +1,32 @@
+"""Intervals over trials keep their promise for few trials, too."""
+
+import numpy as np
+import pytest
+
+from dynascope.statistics.resampling import bootstrap_weights, interval, resampled
+
+
+@pytest.mark.parametrize("trials", [5, 8, 40])
+def test_intervals_of_a_mean_cover(trials):
+    """95 % within three standard errors of 1500 draws, but for the granularity of five trials."""
+    covered = 0
+    for seed in range(1500):
+        values = np.random.default_rng(seed).normal(size=trials)
+        low, high = interval(values.mean(), bootstrap_weights(trials, 200, seed) @ values, trials)
+        covered += bool(low <= 0 <= high)
+    assert abs(covered / 1500 - 0.95) < 3 * np.sqrt(0.95 * 0.05 / 1500) + 0.01
+
+
+def test_blocks_change_nothing():
+    means, weights = np.random.default_rng(0).normal(size=(6, 7, 2, 3)), bootstrap_weights(6, 30, 1)
+    whole = resampled(weights, means, lambda drawn: drawn.max(axis=(-1, -2)))
+    one_by_one = resampled(weights, means, lambda drawn: drawn.max(axis=(-1, -2)), held=10**9)
+    np.testing.assert_allclose(whole, one_by_one)
+    np.testing.assert_allclose(whole[3], np.tensordot(weights[3], means, 1).max(axis=(-1, -2)))
+
+
+def test_bad_resampling():
+    with pytest.raises(ValueError, match="resamples must be a whole number of at least 20"):
+        bootstrap_weights(5, 10, 0)
+    with pytest.raises(ValueError, match="seed must be a whole number of at least 0"):
+        bootstrap_weights(5, 20, -1)
