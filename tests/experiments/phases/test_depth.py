@@ -67,5 +67,5 @@ def test_a_run_has_every_depth_and_cuts_the_deepest():
     assert record["case"].values.tolist() == ["2 layers", "6 layers", "6 layers, full batches"]
     np.testing.assert_array_equal(np.isnan(record["load"][0]).all("trial"), np.arange(7) > 2)
     assert int(record["cut_after"]) == depth.first_idle(record["load"][1].mean("trial").values)
-    assert record["pruned_accuracy"].sizes == {"retrained": 2, "seed": 2}
+    assert record["pruned_accuracy"].sizes == {"retrained": 2, "trial": 2}
     assert not np.allclose(record["pruned_accuracy"][0], record["pruned_accuracy"][1])

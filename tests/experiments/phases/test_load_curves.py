@@ -13,7 +13,8 @@ TINY = {"data": "digits", "size": 0, "samples": 12, "tested": 6, "epochs": 2, "d
 
 
 def test_a_run_does_not_depend_on_its_pack():
-    base = load_curves.DEFAULTS | TINY
+    """Not under Adam, which follows the sign of rounding where a gradient is 0: that of biases before batch norm."""
+    base = load_curves.DEFAULTS | TINY | {"optimizer": "sgd"}
     pack = [base | {"slope": 0.0, "seed": 3}, base | {"slope": 0.5, "dropout": 0.2, "seed": 3}, base | {"seed": 1}]
     together = load_curves.train(pack)
     for each, record in zip(pack, together, strict=True):

@@ -48,7 +48,7 @@ def test_a_wrong_curvature_is_caught(smoke, failed, monkeypatch):
 
 
 def test_a_wrong_bound_is_caught(smoke, failed):
-    """Chains started from a closed form that is too low, or too high, are those that this record has on its other side."""
+    """A closed form too low, or too high, would start chains where this record has those of the other side."""
     record, _ = smoke(SETTLED)
     assert failed(SETTLED, record.assign(above=record["below"])) == {"eq7-bounded-falls"}
     assert failed(SETTLED, record.assign(below=record["above"])) == {"eq7-bounded-holds"}
