@@ -38,7 +38,7 @@ def run(config: Config) -> xr.Dataset:
 
 def _spread(bends: xr.DataArray) -> Judgement:
     """The logarithm of a variance from n free runs errs by √(2/n)."""
-    spread = np.log(bends.var("trial", ddof=1).mean("setting")).values
+    spread = np.log(bends.var("trial", ddof=1).mean("setting").values)
     free = bends.sizes["setting"] * (bends.sizes["trial"] - 1)
     slack = three_errors(2 / np.sqrt(free))
     return above(spread[CONSTANT] - spread[BATCH], 0.0, slack, note="logarithm of the ratio")

@@ -106,8 +106,8 @@ def _straightest_inside(seen: xr.Dataset) -> Judgement:
 
 def _test_alike(seen: xr.Dataset) -> Judgement:
     bends = bend(seen["load"].mean("trial"))  # (slope, noise, probe)
-    alike = float(np.corrcoef(*(bends.sel(probe=each).values.ravel() for each in ("train", "test")))[0, 1])
-    return above(alike, 0.9, note="correlation of curvatures over cells")
+    train, test = (bends.sel(probe=each).values.ravel() for each in ("train", "test"))
+    return above(np.corrcoef(train, test)[0, 1], 0.9, note="correlation of curvatures over cells")
 
 
 def _falls_less(seen: xr.Dataset) -> Judgement:
