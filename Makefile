@@ -1,9 +1,9 @@
-# Two commands: `make demo` and `make test`. Each prepares what it needs, once.
+# Three commands: `make demo`, `make test` and `make docs`. Each prepares what it needs, once.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test docs tutorial lint bench clean
 
 demo: .venv/torch.stamp
 	$(BIN)/dynascope imitate --out results/demo
@@ -11,6 +11,14 @@ demo: .venv/torch.stamp
 # One thread for each of two processes: with more they wait for each other, and small networks train ten times slower.
 test: .venv/all.stamp
 	MPLBACKEND=Agg OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
+# Warnings (links that lead nowhere, names that are not found) are errors. The other variable mutes an advertisement.
+docs: .venv/docs.stamp
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "Open site/index.html"
+
+tutorial: .venv/docs.stamp .venv/all.stamp
+	OMP_NUM_THREADS=1 $(BIN)/python docs/execute_tutorial.py
 
 lint: .venv/all.stamp
 	$(BIN)/ruff check .
@@ -21,7 +29,7 @@ bench: .venv/all.stamp
 	for each in benchmarks/*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done
 
 clean:
-	rm -rf .venv results
+	rm -rf .venv results site
 
 .venv/python.stamp:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -42,4 +50,9 @@ clean:
 .venv/all.stamp: .venv/base.stamp
 	@echo "Installing the tools for tests, checks and benchmarks into .venv ..."
 	$(PIP) --editable '.[all]'
+	@touch $@
+
+.venv/docs.stamp: .venv/base.stamp
+	@echo "Installing what builds the site into .venv ..."
+	$(PIP) --editable '.[docs]'
 	@touch $@

@@ -7,7 +7,7 @@ import platform
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from dynascope.experiments.registry import find, names, output_folder
 from dynascope.experiments.sources import PAPERS
 from dynascope.records import attribute, source_commit, to_json, write_text
 
-FILE, PICTURE = "result.json", "small.png"
+FILE, PICTURE, VECTOR_PICTURE = "result.json", "small.png", "figure.svg"
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def _rank(result: Result) -> tuple[int, str]:
 
 
 def publish_results(folders: Sequence[str | Path], out: str | Path) -> Path:
-    """Write README.md, one page over all papers, and the small pictures of the runs, into the folder `out`.
+    """Write README.md, one page over all papers, gallery.md and the pictures of the runs, into the folder `out`.
 
     Experiments without a result are listed with their claims as not run.
     """
@@ -160,19 +160,22 @@ def publish_results(folders: Sequence[str | Path], out: str | Path) -> Path:
         raise ValueError(
             f"folders must hold results that `dynascope reproduce` wrote, got none in {list(map(str, folders))}"
         )
-    place, pictures = Path(out), {}
+    place = Path(out)
     place.mkdir(parents=True, exist_ok=True)
     for name, (_, folder) in found.items():
-        if (folder / PICTURE).exists():
-            pictures[name] = f"{name.replace('/', '-')}.png"
-            shutil.copyfile(folder / PICTURE, place / pictures[name])
-    return write_text(place / "README.md", results_page({n: result for n, (result, _) in found.items()}, pictures))
+        for made, suffix in ((PICTURE, ".png"), (VECTOR_PICTURE, ".svg")):
+            if (folder / made).exists():
+                shutil.copyfile(folder / made, place / f"{_stem(name)}{suffix}")
+    results = {name: result for name, (result, _) in found.items()}
+    pictures = {path.name for path in place.iterdir()}
+    write_text(place / "gallery.md", gallery_page(results, pictures))
+    return write_text(place / "README.md", results_page(results, pictures))
 
 
-def results_page(results: dict[str, Result], pictures: dict[str, str]) -> str:
+def results_page(results: Mapping[str, Result], pictures: Collection[str]) -> str:
     """One Markdown page: how many claims hold, what was run where, and every claim with its numbers.
 
-    >>> "| not run |" in results_page({}, {})
+    >>> "| not run |" in results_page({}, ())
     True
     """
     complete = [_as_declared(results[name]) if name in results else _not_run(name) for name in names()]
@@ -205,6 +208,44 @@ def results_page(results: dict[str, Result], pictures: dict[str, str]) -> str:
         ),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def gallery_page(results: Mapping[str, Result], pictures: Collection[str]) -> str:
+    """One Markdown page with the picture of every run, which leads to the largest one there is.
+
+    pictures: names of the files beside the page
+
+    >>> run = Result("spring_block/left_friction", "Friction", "spring-block Figure 5(b)", "laptop", ())
+    >>> page = gallery_page({run.name: run}, ["spring_block-left_friction.png", "spring_block-left_friction.svg"])
+    >>> page.splitlines()[-1]
+    '[![Friction](spring_block-left_friction.png)](spring_block-left_friction.svg)'
+    """
+    parts = [
+        "# Pictures",
+        "One picture of every experiment, at the largest scale that was run. A picture leads to its vector form, or to "
+        "itself where only the small one was kept; `dynascope reproduce NAME --scale SCALE` draws it again.",
+    ]
+    family = ""
+    for name, run in results.items():
+        small = f"{_stem(name)}.png"
+        if small not in pictures:
+            continue
+        if name.split("/")[0] != family:
+            family = name.split("/")[0]
+            parts.append(f"## {family}")
+        parts += [f"### {run.title}", f"`{name}`, {run.source}, scale {_scale(run)}"]
+        parts.append(_linked(f"![{run.title}]({small})", name, pictures))
+    return "\n\n".join(parts) + "\n"
+
+
+def _stem(name: str) -> str:
+    return name.replace("/", "-")
+
+
+def _linked(shown: str, name: str, pictures: Collection[str]) -> str:
+    """What is shown of a picture, as a link to the largest there is."""
+    full = f"{_stem(name)}.svg"
+    return f"[{shown}]({full if full in pictures else f'{_stem(name)}.png'})"
 
 
 def _not_run(name: str) -> Result:
@@ -243,10 +284,11 @@ def _counts(rows: Sequence[tuple[Result, Finding]]) -> str:
     return markdown_table(("paper", *VERDICTS), [*body, total])
 
 
-def _runs(results: Sequence[Result], pictures: dict[str, str]) -> str:
+def _runs(results: Sequence[Result], pictures: Collection[str]) -> str:
     rows = []
     for run in results:
-        picture = f'<img alt="{run.title}" src="{pictures[run.name]}" width="260">' if run.name in pictures else ""
+        small = f"{_stem(run.name)}.png"
+        shown = f'<img alt="{run.title}" src="{small}" width="260">'
         told = (
             f"{run.scale}, adapted: {run.adapted}" if run.adapted else run.scale,
             run.hardware,
@@ -254,6 +296,7 @@ def _runs(results: Sequence[Result], pictures: dict[str, str]) -> str:
             "" if run.seed is None else str(run.seed),
             run.commit[:10] + (" with changes" if run.commit.endswith("-dirty") else ""),
         )
+        picture = _linked(shown, run.name, pictures) if small in pictures else ""
         rows.append((picture, f"{run.title}<br>`{run.name}`<br>{run.source}", *told))
     return markdown_table(("picture", "experiment", "scale", "hardware", "time", "seed", "commit"), rows)
 

@@ -176,7 +176,7 @@ def test_bad_targets(y, options, message):
 
 def test_features_of_all_copies():
     own = ensemble()
-    with pytest.raises(ValueError, match="call fit first"):
+    with pytest.raises(ValueError, match="call train first"):
         own.features(X)
     run = own.train(X, Y, steps=5, record_every=5, keep_outputs=True)
     found = own.features(X, at=["act_1"])

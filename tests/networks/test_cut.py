@@ -99,7 +99,7 @@ def test_a_checkpoint_knows_its_start(tmp_path):
 
 
 def test_what_cannot_be_cut_is_refused():
-    with pytest.raises(ValueError, match="call fit first"):
+    with pytest.raises(ValueError, match="call train first"):
         Ensemble(NET, batch_size=2).cut("act_1")
     whole = trained(steps=1)
     for stage in ("act_9", "linear_5", "scale", 3):

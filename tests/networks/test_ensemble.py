@@ -208,7 +208,7 @@ def test_other_refusals():
         Ensemble(MLP(batch_norm=True), batch_size=1)
     with pytest.raises(ValueError, match="batch_size must be at most 36"):
         ensemble(batch_size=37).train(X, Y, steps=1)
-    with pytest.raises(ValueError, match="call fit first"):
+    with pytest.raises(ValueError, match="call train first"):
         ensemble().trained(0)
     tokens = np.stack([*np.divmod(np.arange(9), 3), np.full(9, 4)], 1)
     with pytest.raises(ValueError, match="x must be whole numbers from 0 to 3, got 4"):

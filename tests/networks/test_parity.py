@@ -12,7 +12,7 @@ NUMBERS = torch.arange(4000)
 
 
 def settings(**changes):
-    usual = {"trials": 2, "widths": (5, 8), "batch": 32, "precision": "float64", "initial": 0.3, "device": "cpu"}
+    usual = {"trials": 2, "widths": (5, 8), "batch_size": 32, "precision": "float64", "initial": 0.3, "device": "cpu"}
     return ParitySettings(TASK, **usual | changes)
 
 

@@ -41,38 +41,24 @@ def imitate(
 ) -> xr.Dataset:
     """Estimate a locally elastic model from recorded networks, simulate it, and judge it on what it was not fitted to.
 
-    X̄_k' = (1/K) Σ_l E_kl(t) f_l(X̄_l): strengths E(t) are read off the class means of the networks (see
-    `models.elastic.following`), the ODE and the SDE are solved with them, from the reference time on. Nothing is
-    rescaled. Time is that of the record: training steps.
+    X̄_k' = (1/K) Σ_l E_kl(t) f_l(X̄_l), strengths E(t) read off the class means of the networks, solved from the
+    reference time on. Nothing is rescaled. Time is that of the record: training steps.
 
     run: what `class_means` reads: a record of `Ensemble.train`, a watched run, a path to either, or a list of them.
-    geometry: one of isotropic, logits, mixture, softmax (two strengths: α within, β between classes), general (logits
-        with a strength for every ordered pair) and kernel (softmax (B.4) with one for every pair), a list of these, or
-        "all"; several give the result a dimension `geometry`.
-    procedure: "followed", or "published" for the source's own: (11), forward Euler, alignment by hand (isotropic,
-        logits; three classes), with no forecast.
+    geometry: isotropic, logits, mixture, softmax, general or kernel, a list of these, or "all"; several give the result
+        a dimension `geometry`.
+    procedure: "followed", or "published" for the source's own (isotropic, logits; three classes), with no forecast.
     reference_time: where imitation begins; by default where the margins first pass a tenth of their largest value.
     splits: random splits of the networks into halves over which held-out differences are averaged.
-    resamples: bootstrap samples behind the intervals. seed: of splits, bootstrap and SDE.
+    resamples: bootstrap samples behind the intervals.
+    seed: of splits, bootstrap and SDE.
 
-    The result holds, over `norm` ("H": along margin directions, (D.21); "plain"), time and class:
-    relative_difference: strengths and start from one half of the networks, against the mean of the other half;
-    noise_floor: one half against the other; forecast_noise_floor: the same in the second half of training;
-    fitted_difference: all networks against the imitation that is fitted to all;
-    forecast_difference: the second half of training against power-law strengths fitted to the second quarter;
-    baseline_difference, fitted_baseline_difference, forecast_baseline_difference: the same for each `baseline`,
-    persistence, the isotropic model and, for forecasts, a straight trend.
-    Over time: intra, inter, gap with _low and _high (95 %, bootstrap over networks), and elasticity; network_mean,
-    imitated_mean (`equation`: ode, sde), forecast_mean, network_spread and imitated_spread; of networks and imitation
-    separability (share of pairs of classes whose clouds of class means, one point per network or simulated trial, are
-    linearly separable) and collapse (distance of the directions of class means from a simplex).
-    Numbers: tail_index_intra, …; amplification_time (`learning_stages`); separates and the sentence verdict: what
-    Theorem 3.1 says of the power-law tails (1 yes, 0 no, −1 not told); functions_fitted, functions_observed and
-    saturated: a model with as many functions of time as are observed fits whatever it is given.
-    A single run has no other half: what compares halves is NaN.
-
-    Fails where class means jump between records; the softmax drift is that of clean labels. Source: elastic section 4,
-    appendix D.
+    Returns, over `norm`, time and class, relative_difference on the other half of the networks beside noise_floor and
+    baselines, and the same for forecasts; over time strengths with intervals, means, spreads and separability of
+    networks and imitation; tail indices and a verdict. docs/imitate.md names them all. A single run has no other half:
+    what compares halves is NaN. Fails where class means jump between records; the softmax drift is that of clean
+    labels.
+    Source: elastic section 4, appendix D.
 
     >>> from dynascope import LocallyElastic
     >>> model = LocallyElastic(intra=0.1, inter=-0.02, noise=0.02)

@@ -93,17 +93,21 @@ def neural_collapse(features: Any, labels: Any, weight: Any = None, bias: Any = 
     With class means m_k = μ_k − μ_g about the mean μ_g of class means, Σw = (1/N) Σ_i (x_i − μ)(x_i − μ)ᵀ about the own
     class mean, Σb = (1/K) Σ_k m_k m_kᵀ (D.2 to D.5), as the original paper has them and, where it differs, the thesis:
 
-    nc1: tr(Σw Σb⁺)/K, spread within classes.   nc1_thesis: tr(Σw Σbᵀ) (D.6), (2.10), which has units of features⁴.
-    nc2_norm: std/mean of |m_k|. nc2_angle: mean over k ≠ l of |cos(m_k, m_l) + 1/(K−1)|.
+    nc1: tr(Σw Σb⁺)/K, spread within classes.
+    nc1_thesis: tr(Σw Σbᵀ) (D.6), (2.10), which has units of features⁴.
+    nc2_norm: std/mean of |m_k|.
+    nc2_angle: mean over k ≠ l of |cos(m_k, m_l) + 1/(K−1)|.
     nc2_thesis: root mean square of cos(m_k, m_l) + 1/(K−1) (D.7), which is `etf_distance`.
-    nc3: ‖W/‖W‖ − M/‖M‖‖_F, last layer against class means.  nc3_thesis: mean over k of |w_k/|w_k| − m_k/|m_k|| (D.8).
+    nc3: ‖W/‖W‖ − M/‖M‖‖_F, last layer against class means.
+    nc3_thesis: mean over k of |w_k/|w_k| − m_k/|m_k|| (D.8).
     nc4: share of samples whose prediction, argmax_k w_k·x + b_k, is not the nearest class mean (D.9).
 
-    features: (sample, feature, …) of the last layer. labels: (sample,); whole numbers 0 … K−1 where weight is given,
-    each at least once. weight: (class, feature), rows as in the last layer, and bias: (class,); without weight nc3 and
-    nc4 are NaN. NumPy, PyTorch or JAX, any units: all but nc1_thesis do not change when features and weights turn or
-    scale. Time does not enter. Meant for balanced classes: class means count alike, whatever their sizes.
-    nc2 and nc3_thesis need class means that differ from μ_g, and weights that are not 0; where not, they are NaN.
+    features: (sample, feature, …) of the last layer.
+    labels: (sample,); whole numbers 0 … K−1 where weight is given, each at least once.
+    weight: (class, feature), rows as in the last layer, and bias: (class,); without weight nc3 and nc4 are NaN.
+
+    NumPy, PyTorch or JAX, any units. Time does not enter. Meant for balanced classes: class means count alike. What
+    needs class means that differ from μ_g, or weights that are not 0, is else NaN. More: docs/measures.md.
     Returns a Dataset of these numbers, centred_means (class, feature) and cosine (class, other).
     Source: layerwise (D.1) to (D.9), (2.10), (2.11); Papyan, Han and Donoho (2020).
 

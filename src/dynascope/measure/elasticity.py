@@ -40,20 +40,20 @@ def class_elasticity(
 
     For a sample x, w' = w − h ∇L(x), Δ(x') = f(x'; w') − f(x'; w), relative change |Δ(x')|/|Δ(x)| (He and Su); averaged
     over x of the class `source` and x' ≠ x of the class `class`. pull = mean cos(Δ(x'), Δ(x)) says whether they move
-    the same way. To first order in h, Δ(x') = −h ∂f(x')/∂w ∂f(x)/∂wᵀ ∂L/∂f (B.1), and the ratio does not depend on h.
+    the same way.
 
-    model: any module that maps a batch of inputs to a tensor (sample, output). inputs: (sample, …) on the model's
-    device. labels: (sample,), whole numbers that `loss` understands. learning_rate: h of a step that is really made; by
-    default its first order, exact by forward-mode differentiation: a small finite step drowns in float32 once the loss
-    is small. loss: of (output, label) batches. layer: name of a submodule whose output is taken as the features,
-    flattened; by default the model's output. steps_per_class: samples of each class that a step is tried on, drawn with
-    `seed`. Time does not enter: the step is one iteration.
+    model: any module that maps a batch of inputs to a tensor (sample, output).
+    inputs: (sample, …) on the model's device.
+    labels: (sample,), whole numbers that `loss` understands.
+    learning_rate: h of a step that is really made; by default its first order, which does not depend on h (B.1).
+    loss: of (output, label) batches.
+    layer: name of a submodule whose output is taken as the features, flattened; by default the model's output.
+    steps_per_class: samples of each class that a step is tried on, drawn with `seed`.
 
     Returns elasticity, its standard error over the samples stepped on, and pull, over (class, source); and the numbers
-    intra (mean of the diagonal), inter (mean of the rest), ratio = inter/intra.
-    The model runs in evaluation mode and is not changed: weights, gradients, buffers, training flags and random states
-    stay as they were. Cost: for each of K·steps_per_class steps a backward pass of one sample and a forward pass of all
-    inputs (with forward-mode differentiation about three); memory two more copies of the weights.
+    intra (mean of the diagonal), inter (mean of the rest), ratio = inter/intra. Time does not enter: the step is one
+    iteration. The model runs in evaluation mode and is not changed; random states stay as they were. Cost:
+    docs/measures.md.
     Source: elastic section 2 and (B.1); He and Su (2020), The local elasticity of neural networks.
 
     >>> model = nn.Linear(2, 2, bias=False)

@@ -27,21 +27,14 @@ def separable(a: Any, b: Any) -> bool:
 
     There are (w, c) with w·a_i > c > w·b_j for all i, j: the convex hulls of the clouds have no point in common.
 
-    a: points (sample, feature). b: points (sample, feature), in any number. Time does not enter.
-    Clouds that touch, or share a point, are not separable. Numbers are taken as float64 and as they stand: a margin of
-    one unit in the last place counts.
+    a: points (sample, feature).
+    b: points (sample, feature), in any number.
 
-    How the answer is made exact: coordinates that split the clouds and shared points are seen by comparing numbers.
-    Otherwise least squares and a linear program, max t subject to ±(w·x − c) ≥ t in a box, propose a direction and, as
-    multipliers, weights of a point in both hulls. A direction proves True when the gap between the projections exceeds
-    a bound on their rounding errors; weights prove False when the linear system that they solve is shown to have a
-    positive solution near them, again with all roundings bounded. What is left (clouds that touch, gaps or overlaps
-    below about 1e-10 of the spread) is decided in whole numbers: Wolfe's algorithm walks to the point of the hull of
-    ±(x, 1) that is nearest to 0, which is 0 itself or a normal that separates. It cannot cycle and always ends.
-    Cost: what floating point can prove takes one least squares and at most one program, on one core 10 ms for 600
-    points in 10 dimensions and 1 s in 300. A system of the exact step has one unknown per point of the support, at
-    most two more than features: 3 ms for 10, 1 s for 50, 15 s for 100, and one to a few dozen of them are solved;
-    more where one coordinate mixes magnitudes hundreds of decades apart.
+    Time does not enter. Clouds that touch, or share a point, are not separable. Numbers are taken as float64 and as
+    they
+    stand: a margin of one unit in the last place counts. The answer is exact: floating point proposes a proof and
+        bounds its roundings, and what it cannot prove is decided in whole numbers. Cost on one core: 10 ms for 600
+        points in 10 dimensions, 1 s in 300; more for clouds that nearly touch. How it is done: docs/measures.md.
     Source: locally elastic SDE, (C.1).
 
     >>> separable([[0, 0], [1, 0]], [[0, 1], [1, 2]])

@@ -67,21 +67,20 @@ def load_curve(
     """Measure the separation after every layer and say how the layers share the work.
 
     Increments d_ℓ = D_{ℓ−1} − D_ℓ; linearity is R² of a line through D_ℓ over ℓ; curvature is the slope of the
-    increments over ℓ (least squares), the mean of d_{ℓ+1} − d_ℓ where that is constant: positive for a concave curve
-    (deep layers do more), negative for a convex one. bend = curvature·(L − 1)/mean |d_ℓ| compares it with the
-    increments: 0.5 says that the fitted increments of the first and last layer differ by half a mean increment.
+    increments over ℓ (least squares): positive for a concave curve (deep layers do more), negative for a convex one.
+    bend = curvature·(L − 1)/mean |d_ℓ| compares it with the increments.
 
-    features: list of L + 1 ≥ 3 arrays (sample, …), the input first, widths may differ. labels, kind: see
-    `data_separation`. layers: their names. resamples: of the bootstrap (0: no intervals), drawn with `seed`.
-    margin: a bend within ± margin counts as linear. dead_below: layers whose increment is below this share of the mean
-    absolute increment add nothing ("dead"). Time does not enter.
+    features: list of L + 1 ≥ 3 arrays (sample, …), the input first, widths may differ.
+    labels, kind: see `data_separation`.
+    layers: their names.
+    resamples: of the bootstrap (0: no intervals), drawn with `seed`.
+    margin: a bend within ± margin counts as linear.
+    dead_below: layers whose increment is below this share of the mean absolute increment add nothing ("dead").
 
     Returns a Dataset over layer: load, increment (NaN for the input), dead; the numbers linearity, curvature, bend,
     shape ("concave", "linear", "convex"; "undefined" where a load is not finite); 95 % intervals as …_low, …_high and
-    shape_confidence, the share of resamples with the same verdict.
-    The bootstrap draws samples with replacement and moves each load along its derivative by the samples' weights, which
-    is exact to first order in 1/N: intervals need tens of samples per class. They tell how sure the curve of *this*
-    network is, not how other training runs would turn out.
+    shape_confidence, the share of resamples with the same verdict. Intervals need tens of samples per class, and hold
+    for *this* network, not for other training runs: docs/measures.md. Time does not enter.
     Source: spring-block (3) and FIG. S5 (R²), FIG. S3 ("dead" layers); bend, margin and intervals are ours.
 
     >>> random = np.random.default_rng(0)

@@ -178,22 +178,19 @@ def feature_spectrum(
 
     The features √ρ_k e_k diagonalise the kernel of Φ, see `eigenfunctions`. On test samples, ⟨·|·⟩ the mean over them:
     intensity ρ_k; quality Q*_k = ⟨e_k|P* e_k⟩/dim H*, P* the projection on the span H* of the targets; utilization
-    Q̂_k = ⟨e_k|P̂ e_k⟩/dim Ĥ likewise for the outputs; cumulative sums over k. For one target this is ⟨e_k|f⟩²/⟨f|f⟩.
+    Q̂_k = ⟨e_k|P̂ e_k⟩/dim Ĥ likewise for the outputs. For one target this is ⟨e_k|f⟩²/⟨f|f⟩.
 
-    train_features: (sample, feature, …). test_features: other samples, same features. targets, outputs: f*, f̂ at the
-    test samples, (sample,) or (sample, output), as numbers: class labels go in as one-hot rows. Any units.
-    published: the printed forms. Ours differ in three ways, each checked: intensity is divided by N, as (1.29) demands
-    and Algorithm 1 forgets; utilization is not squared, or its sum would not be 1 (2.5), and the span of outputs that
-    are not orthogonal is projected on properly; e_k are made orthonormal on the test samples, strongest first, so that
-    sums never exceed 1 (with (1.34) they do, by chance overlaps).
+    train_features: (sample, feature, …).
+    test_features: other samples, same features; more samples than features.
+    targets, outputs: f*, f̂ at the test samples, (sample,) or (sample, output), as numbers: labels go in as one-hot
+        rows.
+    published: the printed forms; docs/measures.md says in which three ways ours differ.
 
-    Returns over feature (strongest first, without those below 1e-12 of the strongest): intensity, quality, utilization,
-    cumulative_quality, cumulative_utilization; the numbers dimension_quality, dimension_utilization,
-    dimension_intensity (2.6) and dimension_intensity_all (1.16); constant_overlap = ⟨e_1|1⟩; minimum_feature_distance
-    (κ on test samples) and regime, "minimum features" where κ < threshold, else "extended features".
-    The cumulative utilization ends at 1 if the outputs are linear in the features: a bias of the last layer takes part
-    of them out unless the features span a constant. Needs more test samples than features, or the sums reach 1 by
-    counting alone. Cost O(N·p²). Source: layerwise (1.16), (1.29) to (1.34), (2.3) to (2.9).
+    Returns over feature (strongest first, without those below 1e-12 of the strongest): intensity, quality, utilization
+    and their cumulative_… sums; the numbers dimension_quality, dimension_utilization, dimension_intensity (2.6) and
+    dimension_intensity_all (1.16); constant_overlap = ⟨e_1|1⟩; minimum_feature_distance (κ on test samples) and regime,
+    "minimum features" where κ < threshold, else "extended features". Cost O(N·p²).
+    Source: layerwise (1.16), (1.29) to (1.34), (2.3) to (2.9).
 
     >>> random = np.random.default_rng(0)
     >>> train, test = random.normal(size=(2, 500, 4)) * [3.0, 1.0, 1.0, 0.1]

@@ -45,24 +45,24 @@ def watch(
     """Watch a training run: which layers do the work, whether features collapse, how classes pull each other.
 
     Now and then a fixed batch goes through the model in evaluation mode without gradients, beside the training.
-    Weights, gradients, buffers, flags and random states are left as they were, bit for bit.
+    Weights, gradients, buffers, flags and random states are left as they were, bit for bit. Time is the training step.
 
-    model: any module, compiled or inside DistributedDataParallel (process 0 measures); it must return logits (sample,
-    class), alone or in a tuple or dict. probe: (inputs, labels): a tensor (sample, …) on the model's device, or a tuple
-    or dict of tensors as the model takes them, and whole-number labels with at least two classes; some 20 to 50 samples
-    of each class. every: steps between measurements, "log" for about ten per decade of steps, or None to measure as
-    often as max_overhead allows. out: folder of the run; each measurement is on disk before training goes on, and a
-    second start with the same folder continues the run. Without it measurements stay in memory.
-    max_overhead: time for measuring as a share of the time for training, 0.02 where `every` is not given. slow: feature
-    spectrum and elasticity come with every `slow`-th measurement (without `every` as time allows), 0 for never.
-    layers: names of submodules; by default found, see `run.layers`. reduce: "pool" (averages neighbouring positions
-    until a sample has at most max_features numbers), "flatten", "mean", "first" or "last" position. class_logits: also
-    store class-mean logits, from which `estimate_strengths` reads local elasticity. loss: of (logits, labels), for
-    elasticity. loggers: objects with log(values, step). first_step: number of steps already done, if not those written
-    down in `out`. Time is the training step.
+    model: any module, compiled or inside DistributedDataParallel; it must return logits (sample, class), alone or in a
+        tuple or dict.
+    probe: (inputs, labels): tensors as the model takes them, and whole-number labels with at least two classes.
+    every: steps between measurements, "log" for about ten per decade, or None: as often as max_overhead allows.
+    out: folder of the run, which a second start continues; without it measurements stay in memory.
+    max_overhead: time for measuring as a share of the time for training, 0.02 where `every` is not given.
+    slow: feature spectrum and elasticity come with every `slow`-th measurement, 0 for never.
+    layers: names of submodules; by default found, see `run.layers`.
+    reduce: "pool" (until a sample has at most max_features numbers), "flatten", "mean", "first" or "last" position.
+    class_logits: also store class-mean logits, from which `estimate_strengths` reads local elasticity.
+    loss: of (logits, labels), for elasticity.
+    loggers: objects with log(values, step).
+    first_step: number of steps already done, if not those written down in `out`.
 
-    Arguments that cannot work raise ValueError here, before training; what fails later gives one warning and training
-    goes on. Source: see `dynascope.measure`.
+    Arguments that cannot work raise ValueError here, before training; what fails later gives one warning. What is
+    measured and what it costs: docs/watch.md. Source: see `dynascope.measure`.
 
     >>> net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2))
     >>> x, y = torch.randn(20, 2), torch.arange(20) % 2

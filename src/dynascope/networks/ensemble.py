@@ -44,8 +44,7 @@ class Ensemble:
     """A network that is trained several times side by side, each trial with its own start, batches and settings.
 
     network: one of `dynascope.networks`; it gives the shape, its own weights are not used
-    trials: how many, or a list of their numbers; trial i is the same in every list that holds it, and may come again
-        with other settings
+    trials: how many, or a list of their numbers; trial i is the same in every list, and may come again
     learning_rate: of all trials, or one for each
     batch_size: samples in a step
     seed: trial i starts from, and draws its batches and noise from, (seed, i) alone
@@ -59,9 +58,9 @@ class Ensemble:
     sampling: replacement draws each sample independently; shuffled goes through a new permutation each epoch
     trained: all layers, or the last linear one only, which makes a linear model of the first features
     precision: float32 or float64
-    device: cpu, cuda, cuda:1, …; a GPU if there is one. On a GPU the step is captured in a CUDA graph.
+    device: cpu, cuda, cuda:1, …; a GPU if there is one
 
-    Fails where a trial's memory does not fit beside the others': all live on the device at once.
+    Fails where a trial's memory does not fit beside the others'. More: docs/networks.md.
 
     >>> from dynascope.data import geomnist
     >>> from dynascope.networks import LeNet
@@ -137,31 +136,25 @@ class Ensemble:
         checkpoint_every: Any = None,
         progress: bool | None = None,
     ) -> xr.Dataset:
-        """Train all trials from the start and record what they do on the probe samples.
+        """Train all networks from the start and record what they do on the probe samples.
 
         x: inputs (sample, *shape of the network)
-        y: labels (sample,), or (trial, sample) where each trial has its own, corrupted ones for instance; for
-            regression (loss="mse") targets (sample, output) or (trial, sample, output), as floats
-        steps: updates of each trial; `step` in the record counts them, 0 is before the first
+        y: labels (sample,), or (trial, sample) where each network has its own; for regression (loss="mse") targets
+            (sample, output) or (trial, sample, output), as floats
+        steps: updates of each network; `step` in the record counts them, 0 is before the first
         probe: (inputs, labels) to measure on, the training samples if not given; or several by name, such as
             {"train": (x, y), "test": (xt, yt)}: what is measured then has a dimension `probe`
         record_every: measure after as many steps, and at the start and end; or a list of steps
         measures: of features, taken on the way: load, load_pinv, kappa, effective_dimension
         later: settings that change on the way, such as {2000: {"dropout": 0.3}}: from the update after step 2000 on
         keep_outputs: also record `output` (trial, step, sample, logit) of each probe sample
-        keep_drawn: also record the drawn samples' outputs before each update, `drawn_output`, and their `drawn_label`
+        keep_drawn: also record `drawn_output` of the drawn samples before each update, and `drawn_label`
         checkpoint: .npz file: saved on the way, and continued bit for bit (on a CPU) if it is there
         checkpoint_every: save after as many steps; every 30 seconds if not given
 
-        The record holds class_mean (trial, step, class, logit), the mean output over the probe samples of each class,
-        in evaluation mode; loss and accuracy on the probe (for regression, loss alone); train_loss, the mean loss of
-        the batches since the step recorded before; and diverged_at, the step at which a trial's loss stopped being
-        finite, or −1. Such a trial is named in a warning, the others go on.
-
-        Measures are those of `dynascope.measure`, taken for all trials at once where they train: load (…, layer) is
-        log(tr Σw / tr Σb) at the network's probe points, for regression the misfit of the best linear fit; load_pinv
-        is log tr(Σw Σb⁺); kappa and effective_dimension, (2.6) of the layerwise thesis, are those of the features that
-        the last linear layer reads. Memory is needed for the features of one trial on all samples of a probe.
+        Returns class_mean (trial, step, class, logit), loss and accuracy on the probe, train_loss of the batches since
+        the step recorded before, diverged_at (−1: never) and the measures; docs/networks.md says what each is. A
+        network whose loss stops being finite is named in a warning, the others go on.
 
         >>> from dynascope.data import geomnist
         >>> from dynascope.networks import MLP

@@ -44,22 +44,22 @@ def save_figure(figure: Figure, path: Path) -> Path:
     return write_whole(path, lambda place: figure.savefig(place, format=kind, dpi=150))
 
 
-def save_small(picture: Path, path: Path, limit: int = 60_000) -> Path:
-    """Write a PNG that was drawn before as one of at most `limit` bytes, as large as that allows.
+def save_small(picture: Path, path: Path, limit: int = 150_000) -> Path:
+    """Write a PNG that was drawn before as one that a page can show: at most 900 pixels wide and `limit` bytes large.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     large = save_figure(new_figure()[0], Path(folder) / "large.png")
-    ...     save_small(large, Path(folder) / "small.png").stat().st_size <= 60_000
+    ...     save_small(large, Path(folder) / "small.png").stat().st_size <= 150_000
     True
     """
     with Image.open(picture) as opened:
         large = opened.convert("RGB")
-    for share in (0.7, 0.55, 0.45, 0.35, 0.27, 0.2):
-        size = [max(1, round(share * length)) for length in large.size]
-        small = large.resize((size[0], size[1]), Image.Resampling.LANCZOS).quantize(64)
+    for width in (900, 720, 540, 360):
+        share = min(1.0, width / large.width)
+        size = (max(1, round(share * large.width)), max(1, round(share * large.height)))
         content = io.BytesIO()
-        small.save(content, "png", optimize=True)
+        large.resize(size, Image.Resampling.LANCZOS).quantize(64).save(content, "png", optimize=True)
         if len(content.getbuffer()) <= limit:
             break
     return write_whole(path, lambda place: place.write_bytes(content.getbuffer()))

@@ -20,8 +20,7 @@ def learning_stages(times: Any, class_means: Any, *, resamples: int = 200, seed:
     Of each trial the pattern M(t) = class means less their common mean is one vector, θ(t) its angle to its own
     final direction (mean over the last tenth of the times). The stages are parted by the time τ at which two constant
     levels fit the mean angle over trials best, Σ (θ − θ̄ before)² + Σ (θ − θ̄ after)² weighted with the time that each
-    point stands for: there θ passes midway between the two levels. For an exponentially growing pattern on top of
-    a larger random start that is about when the pattern comes to dominate (θ = 45°).
+    point stands for. For a pattern that grows exponentially that is about when it comes to dominate (θ = 45°).
 
     times: (time,). class_means: (time, class, feature) or (trial, time, class, feature). Angles are taken trial by
     trial, because random starts average out over trials. Time is whatever `times` counts.

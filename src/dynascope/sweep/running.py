@@ -54,9 +54,7 @@ def sweep(
     reference: how `dynascope sweep retry` finds the experiment again
 
     A task that raises leaves its traceback in the folder and a warning at the end, and the others go on. The program
-    may be stopped or killed at any moment; the same call goes on where it was. Results depend on the configurations,
-    and by rounding on the packs, which follow from grid, seeds and `pack_seconds`; neither on the number of workers nor
-    on their deaths.
+    may be stopped or killed at any moment; the same call goes on where it was. More: docs/sweep.md.
 
     >>> import tempfile
     >>> def decay(time, rate=1.0):

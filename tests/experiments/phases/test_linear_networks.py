@@ -108,11 +108,13 @@ def _record(**changes):
     return experiment.record(dataclasses.replace(experiment.settings("smoke"), **changes))
 
 
+@pytest.mark.ci
 def test_settings_without_the_effect_are_caught(failed):
     record = _record(learning_rate=(0.001, 0.001), dropout=0.0, epochs=40)
     assert {"fig-5a-step", "fig-5a-dropout", "fig-5a-entropy-dropout"} <= failed(NAME, record)
 
 
+@pytest.mark.ci
 def test_steps_that_are_not_small_are_caught(failed):
     assert "fig-5a-straight" in failed(NAME, _record(learning_rate=(0.03, 0.03), epochs=40))
 

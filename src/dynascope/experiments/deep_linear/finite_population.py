@@ -1,18 +1,22 @@
-"""Appendix G.1: batches without replacement from a finite data set have less noise, by (N − b)/(b (N − 1))."""
+"""deep-linear Section G.1: Batches of a finite data set.
 
-import time
+Batches without replacement have less noise than fresh samples, by (N − b)/(b (N − 1)).
+"""
+
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Claim, three_errors
+from dynascope import plots
+from dynascope.experiments.claims import Claim, Judgement, equal
+from dynascope.experiments.deep_linear.drawing import error_bars
+from dynascope.experiments.deep_linear.paper import item
 from dynascope.experiments.deep_linear.sampling import covariance_with_error
-from dynascope.experiments.registry import Experiment
+from dynascope.experiments.experiment import Axes, Experiment, Panels, recorded
 from dynascope.models.deep_linear import DeepLinear
 from dynascope.models.parameters import grid
-from dynascope.records import with_provenance
+from dynascope.statistics.errors import Estimate
 
 SIZE, BATCHES = 12, (1, 4, 8, 12)
 RATE = 1e-5  # gradients are some 20 in size: at 0.01 the second order of a step would add several per cent
@@ -26,82 +30,70 @@ class Config:
     seed: int = 8
 
 
-SCALES = {"smoke": Config(trials=4096), "laptop": Config(), "paper": Config(trials=65_000)}
-FACTOR = Claim(
-    "g1-factor",
-    "deep-linear G.1",
-    "the covariance of a batch's gradient is (N − b)/(b (N − 1)) times that of one sample of the data set",
-)
-
-
-def _network(**batches: Any) -> DeepLinear:
-    return DeepLinear(
-        2, [3, 3, 3], (1.0, 0.5), learning_rate=RATE, label_noise=0.3, data_size=SIZE, init_exponent=0.5, **batches
-    )
-
-
 def run(config: Config) -> xr.Dataset:
     """Variance of the modes after one step, over batches, for each batch size."""
-    begun = time.perf_counter()
-    net = _network(**grid(batch_size=BATCHES))
-    start = [w[0] for w in net.initial_weights()]
-    rate = float(net.learning_rate.ravel()[0])
-    stepped = net.simulate(rate, config.trials, method="sgd", seed=config.seed, start=start, save_points=[rate])
-    moved = stepped["amplitude"].isel(time=0).values  # (batch, trial, mode)
-    parts = [covariance_with_error(each) for each in moved]
-    record = xr.Dataset(
-        {
-            "variance": (("batch_size", "mode"), np.stack([c.diagonal() for c, _ in parts]) / rate**2),
-            "variance_error": (("batch_size", "mode"), np.stack([e.diagonal() for _, e in parts]) / rate**2),
-        },
-        coords={"batch_size": list(BATCHES)},
+    net = DeepLinear(
+        2,
+        3,
+        (1.0, 0.5),
+        learning_rate=RATE,
+        label_noise=0.3,
+        init_exponent=0.5,
+        data_size=SIZE,
+        **grid(batch_size=BATCHES),
     )
-    return with_provenance(
-        record, "DeepLinear", {"data_size": SIZE}, options=vars(config), seed=config.seed, precision="float64",
-        wall_time=time.perf_counter() - begun,
-    )  # fmt: skip
+    start = [w[0] for w in net.initial_weights()]
+    stepped = net.simulate(RATE, config.trials, seed=config.seed, start=start, save_points=[RATE])
+    moved = stepped["amplitude"].isel(time=0).values  # (batch, trial, mode)
+    variance, error = np.transpose(
+        [[each.diagonal() for each in covariance_with_error(one)] for one in moved], (1, 0, 2)
+    )
+    dims = ("batch_size", "mode")
+    measured = {"variance": (dims, variance / RATE**2), "variance_error": (dims, error / RATE**2)}
+    return xr.Dataset(measured, coords={"batch_size": list(BATCHES)})
 
 
-def check(record: xr.Dataset) -> tuple[Claim, ...]:
+def _factor(batch_size: np.ndarray) -> np.ndarray:
+    return np.asarray((SIZE - batch_size) / (batch_size * (SIZE - 1)))
+
+
+def _judge(record: xr.Dataset) -> Judgement:
     """Ratio to batches of one sample; the rival is 1/b, of sampling with replacement."""
-    variance, error = record["variance"].values, record["variance_error"].values
+    variance, error = recorded(record, "variance")
     ratio = variance[1:] / variance[:1]
     spread = ratio * np.hypot(error[1:] / np.maximum(variance[1:], 1e-300), error[:1] / variance[:1])
-    b = np.array(BATCHES[1:], float)
-    expected = np.repeat(((SIZE - b) / (b * (SIZE - 1)))[:, None], ratio.shape[1], axis=1)
-    rival = np.repeat((1 / b)[:, None], ratio.shape[1], axis=1)
+    b = np.repeat(np.array(BATCHES[1:], float)[:, None], ratio.shape[1], axis=1)
     second_order = RATE * np.sqrt(variance[0].max())  # relative size of what a step adds beyond its gradient
-    tolerance = three_errors(spread) + 3 * second_order * expected + 1e-12
+    bound = 3 * second_order * _factor(b) + 1e-12
     note = f"variance of modes after one step over that for b = 1; N = {SIZE}, b = {BATCHES[1:]}"
-    return (FACTOR.equals(ratio, expected, tolerance, rival=rival, standard_error=spread, note=note),)
+    return equal(Estimate(ratio, spread), _factor(b), bound, rival=1 / b, note=note)
 
 
-def plot(record: xr.Dataset) -> Any:
-    """Draw variance over batch size, beside both factors."""
-    from dynascope.plots import PALETTE, new_figure  # noqa: PLC0415 (computing never imports plotting)
-
-    figure, axes = new_figure()
-    ax, b = axes[0, 0], np.linspace(1, SIZE, 200)
-    for index, colour in zip(range(record.sizes["mode"]), PALETTE, strict=False):
-        one = float(record["variance"][0, index])
-        error = 3 * record["variance_error"].isel(mode=index) / one
-        ax.errorbar(record["batch_size"], record["variance"].isel(mode=index) / one, error, color=colour, marker="o",
-                    linestyle="none", label=f"mode {index + 1}")  # fmt: skip
-    ax.plot(b, (SIZE - b) / (b * (SIZE - 1)), color="black", label="(N − b)/(b (N − 1))")
+def _draw(record: xr.Dataset, ax: Axes) -> None:
+    variance, error = recorded(record, "variance")
+    for index, colour in zip(range(record.sizes["mode"]), plots.PALETTE, strict=False):
+        share = Estimate(variance[:, index] / variance[0, index], error[:, index] / variance[0, index])
+        error_bars(ax, BATCHES, share, colour, f"mode {index + 1}")
+    b = np.linspace(1, SIZE, 200)
+    ax.plot(b, _factor(b), color="black", label="(N − b)/(b (N − 1))")
     ax.plot(b, 1 / b, color="black", linestyle=":", label="1/b")
-    ax.set_xlabel("batch size b (samples)")
-    ax.set_ylabel("variance of one step over that for b = 1")
-    ax.legend(frameon=False, fontsize="small")
-    return figure
+    ax.set(xlabel="batch size b (samples)", ylabel="variance of one step over that for b = 1")
 
 
 EXPERIMENT = Experiment(
-    title="Batches of a finite data set",
-    source="deep-linear G.1",
-    kind="equation",
-    claims=(FACTOR,),
-    scales=SCALES,
-    run=run,
-    check=check,
-    plot=plot,
+    item(section="G.1"),
+    Config(),
+    run,
+    claims=(
+        Claim(
+            "g1-factor",
+            "the covariance of a batch's gradient is (N − b)/(b (N − 1)) times that of one sample of the data set",
+            _judge,
+            item(equation="32", section="G.1"),
+        ),
+    ),
+    picture=Panels(_draw),
+    smoke={"trials": 4096},
+    paper={"trials": 65_000},
+    model="DeepLinear",
 )

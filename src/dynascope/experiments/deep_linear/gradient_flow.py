@@ -1,13 +1,18 @@
-"""Equation (3): modes of a balanced, aligned depth-2 network follow a logistic curve."""
+"""deep-linear (2), (3): Gradient flow of a depth-2 network.
+
+Modes of a balanced, aligned depth-2 network follow a logistic curve.
+"""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Claim
-from dynascope.experiments.registry import Experiment
+from dynascope import plots
+from dynascope.experiments.claims import Claim, below, equal
+from dynascope.experiments.deep_linear.drawing import each_mode
+from dynascope.experiments.deep_linear.paper import equation
+from dynascope.experiments.experiment import Axes, Experiment, Panels
 from dynascope.models.deep_linear import DeepLinear
 from dynascope.models.parameters import grid
 
@@ -19,20 +24,6 @@ class Config:
     learning_rate: tuple[float, float] = (0.002, 0.001)
     duration: float = 20.0
     save_points: int = 101
-
-
-SCALES = {
-    "smoke": Config(learning_rate=(0.01, 0.005), save_points=41),
-    "laptop": Config(),
-    "paper": Config(learning_rate=(2e-4, 1e-4)),
-}
-LOGISTIC = Claim(
-    "eq3-logistic", "deep-linear (3)", "w(t) = s/(1 + (s/w(0) − 1) exp(−2 s t)) for every mode at all times"
-)
-SMALL = Claim(
-    "eq3-resolved", "derived", "the steps of gradient descent are short enough to follow gradient flow within 0.02"
-)
-ALIGNED = Claim("eq2-decouples", "deep-linear (2)", "modes that start aligned and balanced stay so under gradient flow")
 
 
 def run(config: Config) -> xr.Dataset:
@@ -50,46 +41,58 @@ def logistic(times: np.ndarray, values: np.ndarray, start: np.ndarray) -> np.nda
     return np.asarray(values / (1 + (values / start - 1) * np.exp(-2 * values * times[:, None])))
 
 
-def check(record: xr.Dataset) -> tuple[Claim, ...]:
-    """The finer of the two runs against (3); Euler's error is of first order."""
-    coarse, fine = (record["amplitude"].isel(trial=0, learning_rate=k).values for k in (0, 1))
-    expected = logistic(record["time"].values, record["singular_value"].values, fine[0])
-    bound = 1.5 * np.abs(coarse - fine) + 1e-12
+def _read(record: xr.Dataset) -> xr.Dataset:
+    """The finer of the two runs, (3), what Euler's error of first order allows, and how far modes mix or unbalance."""
+    coarse, fine = (record["amplitude"].isel(trial=0, learning_rate=k) for k in (0, 1))
+    expected = logistic(record["time"].values, record["singular_value"].values, fine.values[0])
     cross = record["cross_amplitude"].values - record["amplitude"].values[..., None] * np.eye(record.sizes["mode"])
-    worst = max(float(np.abs(cross).max()), float(record["balance"].max()))
-    note = "1.5 × difference of the runs at both learning rates"
-    return (
-        LOGISTIC.equals(fine, expected, bound, note=note),
-        SMALL.falls_below(bound, 0.02, 0.0, note="so that the comparison with (3) can fail"),
-        ALIGNED.equals(worst, 0.0, 0.01, note="largest cross mode or relative imbalance; 0.01: Euler's step"),
+    return xr.Dataset(
+        {
+            "amplitude": fine,
+            "expected": (("time", "mode"), expected),
+            "bound": 1.5 * abs(coarse.drop_vars("learning_rate") - fine) + 1e-12,
+            "mixed": max(float(np.abs(cross).max()), float(record["balance"].max())),
+        }
     )
 
 
-def plot(record: xr.Dataset) -> Any:
-    """Draw modes beside (3)."""
-    from dynascope.plots import PALETTE, axis_label, new_figure  # noqa: PLC0415 (computing never imports plotting)
-
-    figure, axes = new_figure()
-    ax = axes[0, 0]
-    fine = record.isel(trial=0, learning_rate=1)
-    curve = logistic(record["time"].values, record["singular_value"].values, fine["amplitude"].values[0])
-    for index, colour in zip(range(record.sizes["mode"]), PALETTE, strict=False):
-        label = f"s = {float(record['singular_value'][index]):g}"
-        ax.plot(record["time"], fine["amplitude"].isel(mode=index), color=colour, linewidth=3, alpha=0.5, label=label)
-        ax.plot(record["time"], curve[:, index], color="black", linestyle="--", linewidth=1)
-    ax.set_xlabel(axis_label(record["time"]))
-    ax.set_ylabel(axis_label(record["amplitude"]) + ", dashed: (3)")
-    ax.legend(frameon=False, fontsize="small")
-    return figure
+def _draw(record: xr.Dataset, ax: Axes) -> None:
+    for mode, colour, label in each_mode(_read(record)):
+        ax.plot(record["time"], mode["amplitude"], color=colour, linewidth=3, alpha=0.5, label=label)
+        ax.plot(record["time"], mode["expected"], color="black", linestyle="--", linewidth=1)
+    amplitude = plots.axis_label(record["amplitude"])
+    ax.set(xlabel=plots.axis_label(record["time"]), ylabel=f"{amplitude}, dashed: (3)")
 
 
+_TWO_RATES = "1.5 × difference of the runs at both learning rates"
+_MIXED = "largest cross mode or relative imbalance; 0.01: Euler's step"
 EXPERIMENT = Experiment(
-    title="Gradient flow of a depth-2 network",
-    source="deep-linear (2), (3)",
-    kind="equation",
-    claims=(LOGISTIC, SMALL, ALIGNED),
-    scales=SCALES,
-    run=run,
-    check=check,
-    plot=plot,
+    equation("2, 3"),
+    Config(),
+    run,
+    read=_read,
+    claims=(
+        Claim(
+            "eq3-logistic",
+            "w(t) = s/(1 + (s/w(0) − 1) exp(−2 s t)) for every mode at all times",
+            lambda flow: equal(flow["amplitude"], flow["expected"], flow["bound"], note=_TWO_RATES),
+            equation("3"),
+        ),
+        Claim(
+            "eq3-resolved",
+            "the steps of gradient descent are short enough to follow gradient flow within 0.02",
+            lambda flow: below(flow["bound"], 0.02, note="so that the comparison with (3) can fail"),
+            equation("3"),
+            kind="derived",
+        ),
+        Claim(
+            "eq2-decouples",
+            "modes that start aligned and balanced stay so under gradient flow",
+            lambda flow: equal(flow["mixed"], 0.0, 0.01, note=_MIXED),
+            equation("2"),
+        ),
+    ),
+    picture=Panels(_draw),
+    smoke={"learning_rate": (0.01, 0.005), "save_points": 41},
+    paper={"learning_rate": (2e-4, 1e-4)},
 )

@@ -1,28 +1,32 @@
-"""Equations (5), (6), (7), (14), (17): the coefficients of the one-mode equation against sampled gradients."""
+"""deep-linear (5)–(7), (14), (17): Drift, Itô drift and diffusion of a mode from sampled gradients."""
 
-import time
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Claim, three_errors
+from dynascope import plots
+from dynascope.experiments.claims import Claim, Judgement, corrected, equal
+from dynascope.experiments.deep_linear.drawing import error_bars
 from dynascope.experiments.deep_linear.mode_networks import sampled_coefficients
-from dynascope.experiments.registry import Experiment
-from dynascope.models.mode_equation.model import ModeEquation
-from dynascope.records import with_provenance
+from dynascope.experiments.deep_linear.paper import equation
+from dynascope.experiments.experiment import Axes, Experiment, Panels, recorded
+from dynascope.models.mode_equation import ModeEquation
+from dynascope.statistics.errors import Estimate
 
-COLUMNS = ("depth", "amplitude", "singular_value", "label_noise")  # the last cases stand at w = s, for (17)
-CASES = (
+COLUMNS = ("depth", "amplitude", "singular_value", "label_noise")
+CASES: tuple[tuple[int, float, float, float], ...] = (
     (2, 0.3, 1.0, 0.0),
     (2, 0.6, 1.0, 0.4),
     (3, 0.2, 0.7, 0.3),
     (4, 0.6, 1.0, 0.3),
     (4, 0.1, 1.0, 0.0),
     (4, 0.8, 1.3, 0.5),
+    (2, 0.7, 0.7, 0.5),
+    (3, 1.3, 1.3, 0.5),
+    (4, 1.0, 1.0, 0.3),
 )
-LEARNED = ((2, 0.7, 0.7, 0.5), (3, 1.3, 1.3, 0.5), (4, 1.0, 1.0, 0.3))
+LEARNED = slice(6, None)  # cases at w = s, for (17)
 TEMPERATURE = 0.005
 
 
@@ -34,116 +38,105 @@ class Config:
     seed: int = 3
 
 
-SCALES = {"smoke": Config(samples=50_000), "laptop": Config(), "paper": Config(samples=2_000_000)}
-GRADIENT = Claim("mode-eq5", "deep-linear (5)", "the gradient moves a mode at L (s − w) w^(2(L−1)/L)")
-DIFFUSION = Claim("mode-eq7", "deep-linear (7)", "the diffusion of a mode is β L² (2(s − w)² + σ_q²) w^(4(L−1)/L)")
-ITO = Claim("mode-eq14", "deep-linear (14)", "the Itô drift is β L(L−1) w^(2(L−2)/L) [(s − w) + σ_q/2]")
-ITO_MAIN = Claim("mode-eq6", "deep-linear (6)", "the Itô drift is β L(L−1) w^(2(L−2)/L) [(s − w) + σ_q]")
-ZERO = Claim("mode-eq17-zero", "deep-linear (17)", "with label noise the drift vanishes at s + β (L−1) s^(−2/L) σ_q/2")
-CORRECTED = "the corrected form is β L(L−1)/2 · (2(s − w)² + σ_q²) · w^((3L−4)/L)"
-
-
 def run(config: Config) -> xr.Dataset:
     """Sample the noise of one-mode networks at every case."""
-    begun = time.perf_counter()
-    found: dict[str, list[tuple[float, float]]] = {"drift": [], "diffusion": [], "ito_drift": []}
-    for index, (depth, amplitude, s, sigma) in enumerate(CASES + LEARNED):
-        sampled = sampled_coefficients(
+    found = [
+        sampled_coefficients(
             depth, amplitude, singular_value=s, label_noise=sigma, samples=config.samples, seed=config.seed + index
         )
-        for name, value in sampled.items():
-            found[name].append(value)
-    columns = dict(zip(COLUMNS, zip(*CASES, *LEARNED, strict=True), strict=True))
-    record = xr.Dataset(
-        {name: ("case", [value for value, _ in values]) for name, values in found.items()}
-        | {f"{name}_error": ("case", [error for _, error in values]) for name, values in found.items()},
-        coords={"case": np.arange(len(CASES + LEARNED))}
-        | {name: ("case", list(values)) for name, values in columns.items()},
-    )
-    parameters = {"temperature": TEMPERATURE}
-    wall_time = time.perf_counter() - begun
-    return with_provenance(
-        record,
-        "ModeEquation",
-        parameters,
-        options=vars(config),
-        seed=config.seed,
-        precision="float64",
-        wall_time=wall_time,
-    )
+        for index, (depth, amplitude, s, sigma) in enumerate(CASES)
+    ]
+    columns = zip(COLUMNS, zip(*CASES, strict=True), strict=True)
+    record = xr.Dataset(coords={name: ("case", list(column)) for name, column in columns})
+    for name in found[0]:
+        record[name] = ("case", [float(each[name].mean) for each in found])
+        record[f"{name}_error"] = ("case", [float(each[name].error) for each in found])
+    return record.assign_coords(case=np.arange(len(CASES)))
 
 
-def _mode(case: tuple[float, ...], **options: Any) -> ModeEquation:
-    depth, _, s, sigma = case
-    return ModeEquation(depth=int(depth), singular_value=s, label_noise=sigma, **options)
+def _modes(temperature: float, ito: str = "derived") -> list[ModeEquation]:
+    return [ModeEquation(depth, s, temperature, label_noise=sigma, ito=ito) for depth, _, s, sigma in CASES]
 
 
-def _predicted(method: str, **options: Any) -> np.ndarray:
+def _predicted(method: str, ito: str = "derived") -> np.ndarray:
     """Coefficients at temperature 1, as they were sampled."""
-    modes = [_mode(case, temperature=1.0, **options) for case in CASES + LEARNED]
-    return np.array([getattr(mode, method)(case[1]) for mode, case in zip(modes, CASES + LEARNED, strict=True)])
+    modes = _modes(1.0, ito)
+    return np.array([getattr(mode, method)(case[1]) for mode, case in zip(modes, CASES, strict=True)])
 
 
-def check(record: xr.Dataset) -> tuple[Claim, ...]:
-    """Compare sampled with closed coefficients; at w = s the zero of the drift is μ_Ito/κ above s, to first order."""
-    ito, error = record["ito_drift"].values, record["ito_drift_error"].values
-    learned = [_mode(case, temperature=TEMPERATURE) for case in LEARNED]
-    rate = np.array([depth * s ** (2 - 2 / depth) for depth, _, s, _ in LEARNED])
-    shift, shift_error = (TEMPERATURE * values[len(CASES) :] / rate for values in (ito, error))
-    s = np.array([case[2] for case in LEARNED])
-    exact = np.array([float(mode.stationary_moments().drift_zero) for mode in learned])
-    printed = np.array([float(mode.stationary_moments("published").drift_zero) for mode in learned])
+def _ito(record: xr.Dataset, form: str) -> Judgement:
+    ito, printed = recorded(record, "ito_drift"), _predicted("ito_drift", form)
+    note = "the corrected form is β L(L−1)/2 · (2(s − w)² + σ_q²) · w^((3L−4)/L)"
+    return corrected(ito, _predicted("ito_drift"), published=printed, error=ito.error, note=note)
+
+
+def _zero(record: xr.Dataset) -> Judgement:
+    """At w = s the zero of the drift is μ_Ito/κ above s, to first order."""
+    rate = np.array([depth * s ** (2 - 2 / depth) for depth, _, s, _ in CASES[LEARNED]])
+    shift, error = (TEMPERATURE * values[LEARNED] / rate for values in recorded(record, "ito_drift"))
+    s, modes = np.array([case[2] for case in CASES[LEARNED]]), _modes(TEMPERATURE)[LEARNED]
+    exact, printed = (
+        np.array([float(mode.stationary_moments(form).drift_zero) for mode in modes]) for form in ("exact", "published")
+    )
     tilt = 10 * (exact - s) ** 2  # what is left out by the first order in the temperature
-    arguments: dict[str, Any] = {"tolerance": three_errors(error), "standard_error": error, "note": CORRECTED}
-    derived = _predicted("ito_drift")
-    return (
-        GRADIENT.equals(record["drift"].values, _predicted("gradient_drift"), 1e-12, note="rounding"),
-        DIFFUSION.equals(
-            record["diffusion"].values, _predicted("diffusion"), three_errors(record["diffusion_error"].values)
-        ),
-        ITO.corrects(ito, derived, published=_predicted("ito_drift", ito="published"), **arguments),
-        ITO_MAIN.corrects(ito, derived, published=_predicted("ito_drift", ito="published-6"), **arguments),
-        ZERO.corrects(
-            s + shift, exact, three_errors(shift_error) + tilt, published=printed, standard_error=shift_error,
-            note="it lies at s + β (L−1) σ_q² s^((L−2)/L)/2",
-        ),
-    )  # fmt: skip
+    note = "it lies at s + β (L−1) σ_q² s^((L−2)/L)/2"
+    return corrected(Estimate(s + shift, error), exact, tilt, published=printed, error=error, note=note)
 
 
-def plot(record: xr.Dataset) -> Any:
-    """Draw sampled Itô drift and diffusion over their closed forms."""
-    from dynascope.plots import PALETTE, new_figure  # noqa: PLC0415 (computing never imports plotting)
+def _draw(record: xr.Dataset, ax: Axes, name: str, label: str, forms: dict[str, str]) -> None:
+    """A sampled coefficient over its closed forms."""
+    for colour, (form, ito) in zip(plots.PALETTE, forms.items(), strict=False):
+        error_bars(ax, _predicted(name, ito), recorded(record, name), colour, form)
+    ends = [float(record[name].min()), float(record[name].max())]
+    ax.plot(ends, ends, color="black", linewidth=1, label="agreement")
+    unit = "amplitude²/time" if name == "diffusion" else "amplitude/time"
+    ax.set(xlabel=f"{label} by formula ({unit})", ylabel=f"{label} from sampled gradients ({unit})")
+    ax.set(xscale="log", yscale="log")
 
-    figure, axes = new_figure(columns=2)
-    shown: dict[str, dict[str, Any]] = {
-        "diffusion": {"(7)": {}},
-        "ito_drift": {"derived": {}, "(14) as printed": {"ito": "published"}},
-    }
-    names = {"diffusion": "D/β", "ito_drift": "Itô drift/β"}
-    units = {"diffusion": "amplitude²/time", "ito_drift": "amplitude/time"}
-    for ax, (name, forms) in zip(axes[0], shown.items(), strict=True):
-        for colour, (label, options) in zip(PALETTE, forms.items(), strict=False):
-            ax.errorbar(
-                _predicted(name, **options), record[name], 3 * record[f"{name}_error"],
-                color=colour, marker="o", linestyle="none", label=label,
-            )  # fmt: skip
-        ends = [float(record[name].min()), float(record[name].max())]
-        ax.plot(ends, ends, color="black", linewidth=1, label="agreement")
-        ax.set_xscale("log")
-        ax.set_yscale("log")
-        ax.set_xlabel(f"{names[name]} by formula ({units[name]})")
-        ax.set_ylabel(f"{names[name]} from sampled gradients ({units[name]})")
-        ax.legend(frameon=False, fontsize="small")
-    return figure
+
+def _draw_diffusion(record: xr.Dataset, ax: Axes) -> None:
+    _draw(record, ax, "diffusion", "D/β", {"(7)": "derived"})
+
+
+def _draw_ito(record: xr.Dataset, ax: Axes) -> None:
+    _draw(record, ax, "ito_drift", "Itô drift/β", {"derived": "derived", "(14) as printed": "published"})
 
 
 EXPERIMENT = Experiment(
-    title="Drift, Itô drift and diffusion of a mode from sampled gradients",
-    source="deep-linear (5), (6), (7), (14), (17)",
-    kind="equation",
-    claims=(GRADIENT, DIFFUSION, ITO, ITO_MAIN, ZERO),
-    scales=SCALES,
-    run=run,
-    check=check,
-    plot=plot,
+    equation("5–7, 14, 17"),
+    Config(),
+    run,
+    claims=(
+        Claim(
+            "mode-eq5",
+            "the gradient moves a mode at L (s − w) w^(2(L−1)/L)",
+            lambda record: equal(record["drift"], _predicted("gradient_drift"), 1e-12, note="rounding"),
+            equation("5"),
+        ),
+        Claim(
+            "mode-eq7",
+            "the diffusion of a mode is β L² (2(s − w)² + σ_q²) w^(4(L−1)/L)",
+            lambda record: equal(recorded(record, "diffusion"), _predicted("diffusion")),
+            equation("7"),
+        ),
+        Claim(
+            "mode-eq14",
+            "the Itô drift is β L(L−1) w^(2(L−2)/L) [(s − w) + σ_q/2]",
+            lambda record: _ito(record, "published"),
+            equation("14"),
+        ),
+        Claim(
+            "mode-eq6",
+            "the Itô drift is β L(L−1) w^(2(L−2)/L) [(s − w) + σ_q]",
+            lambda record: _ito(record, "published-6"),
+            equation("6"),
+        ),
+        Claim(
+            "mode-eq17-zero", "with label noise the drift vanishes at s + β (L−1) s^(−2/L) σ_q/2", _zero, equation("17")
+        ),
+    ),
+    picture=Panels(_draw_diffusion, _draw_ito),
+    smoke={"samples": 50_000},
+    paper={"samples": 2_000_000},
+    model="ModeEquation",
 )

@@ -3,22 +3,25 @@
 Nothing here knows the mode equation: gradients come from automatic differentiation of the loss of single samples.
 """
 
+from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import jax
 import numpy as np
+
+from dynascope.experiments.deep_linear.sampling import Array, product
+from dynascope.statistics.errors import Estimate, over_trials
 
 WIDTHS = (4, 6, 5, 7, 6, 5, 3)  # input, hidden layers, and the output last
 _CHUNK = 50_000  # samples at once
 
 
-def one_mode_network(depth: int, amplitude: float, seed: int) -> tuple[list[Any], Any, Any]:
+def one_mode_network(depth: int, amplitude: float, seed: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
     """Layers of rank one with product amplitude·u vᵀ and equal norms, and the vectors u, v.
 
     >>> layers, u, v = one_mode_network(3, 0.5, seed=0)
-    >>> product = layers[2] @ layers[1] @ layers[0]
-    >>> bool(np.allclose(product, 0.5 * np.outer(u, v)))
+    >>> bool(np.allclose(product(layers), 0.5 * np.outer(u, v)))
     True
     """
     random = np.random.default_rng(seed)
@@ -29,61 +32,50 @@ def one_mode_network(depth: int, amplitude: float, seed: int) -> tuple[list[Any]
     return layers, directions[-1], directions[0]
 
 
-def _product(layers: list[Any]) -> Any:
-    total = layers[0]
-    for layer in layers[1:]:
-        total = layer @ total
-    return total
-
-
 @jax.jit
-def population_gradient(layers: list[Any], teacher: Any) -> list[Any]:
+def population_gradient(layers: Sequence[Array], teacher: Array) -> list[jax.Array]:
     """Gradient of half the squared error on white inputs, by automatic differentiation.
 
     >>> layers, u, v = one_mode_network(2, 1.0, seed=0)
     >>> all(np.allclose(g, 0.0, atol=1e-6) for g in population_gradient(layers, np.outer(u, v)))
     True
     """
-    gradient: list[Any] = jax.grad(lambda given: ((teacher - _product(given)) ** 2).sum() / 2)(layers)
+    gradient: list[jax.Array] = jax.grad(lambda given: ((teacher - product(given)) ** 2).sum() / 2)(layers)
     return gradient
 
 
-def _mode(layers: list[Any], u: Any, v: Any) -> Any:
-    return u @ _product(layers) @ v
+def _mode(layers: Sequence[Array], u: Array, v: Array) -> Array:
+    return u @ product(layers) @ v
 
 
 @jax.jit
 def _along_noise(
-    inputs: Any, label_errors: Any, layers: list[Any], mean: list[Any], teacher: Any, u: Any, v: Any
-) -> tuple[Any, Any]:
+    inputs: Array, label_errors: Array, layers: list[Array], mean: list[Array], teacher: Array, u: Array, v: Array
+) -> tuple[jax.Array, jax.Array]:
     """For every sample, the mode's derivative along the sample's noise, squared, and half its second derivative."""
 
-    def loss(given: list[Any], x: Any, error: Any) -> Any:
-        return ((teacher @ x + error - _product(given) @ x) ** 2).sum() / 2
+    def loss(given: list[Array], x: Array, error: Array) -> Array:
+        return ((teacher @ x + error - product(given) @ x) ** 2).sum() / 2
 
-    def one(x: Any, error: Any) -> tuple[Any, Any]:
+    def one(x: Array, error: Array) -> tuple[jax.Array, jax.Array]:
         kick = [m - g for m, g in zip(mean, jax.grad(loss)(layers, x, error), strict=True)]
 
-        def slope(given: list[Any]) -> Any:
-            return jax.jvp(lambda at: _mode(at, u, v), (given,), (kick,))[1]
-
-        first, second = jax.jvp(slope, (layers,), (kick,))
+        first, second = jax.jvp(lambda w: jax.jvp(partial(_mode, u=u, v=v), (w,), (kick,))[1], (layers,), (kick,))
         return first**2, second / 2
 
-    squares, bends = jax.vmap(one)(inputs, label_errors)
-    return squares, bends
+    return jax.vmap(one)(inputs, label_errors)
 
 
 def sampled_coefficients(
     depth: int, amplitude: float, *, singular_value: float, label_noise: float, samples: int, seed: int
-) -> dict[str, tuple[float, float]]:
-    """Drift, Itô drift and diffusion of the mode at temperature 1, as (value, standard error), from single samples.
+) -> dict[str, Estimate]:
+    """Drift, Itô drift and diffusion of the mode at temperature 1, from single samples.
 
     The noise of a sample is its gradient less the mean gradient. Along it, the mode's first derivative squared has the
     mean D, half its second derivative the mean μ_Ito.
 
     >>> found = sampled_coefficients(2, 0.5, singular_value=1.0, label_noise=0.0, samples=2000, seed=0)
-    >>> round(found["drift"][0], 6)
+    >>> round(float(found["drift"].mean), 6)
     0.5
     """
     with jax.enable_x64(True):
@@ -93,42 +85,34 @@ def sampled_coefficients(
         slope = jax.jit(jax.grad(_mode))(layers, u, v)
         drift = -sum(float(np.vdot(a, b)) for a, b in zip(slope, mean, strict=True))
         random = np.random.default_rng([seed, 1])
-        drawn = [
-            _along_noise(
-                random.standard_normal((_CHUNK, len(v))), label_noise * random.standard_normal((_CHUNK, len(u))),
-                layers, mean, teacher, u, v,
-            )
-            for _ in range(-(-samples // _CHUNK))
-        ]  # fmt: skip
-        squares, bends = (np.concatenate([np.asarray(part[k]) for part in drawn])[:samples] for k in (0, 1))
-    errors = [float(np.std(values, ddof=1)) / np.sqrt(samples) for values in (squares, bends)]
-    return {
-        "drift": (drift, 0.0),
-        "diffusion": (float(squares.mean()), errors[0]),
-        "ito_drift": (float(bends.mean()), errors[1]),
-    }
+        drawn = []
+        for _ in range(-(-samples // _CHUNK)):
+            x, error = (random.standard_normal((_CHUNK, len(vector))) for vector in (v, u))
+            drawn.append(_along_noise(x, label_noise * error, layers, mean, teacher, u, v))
+        squares, bends = (
+            np.concatenate([np.asarray(each) for each in part])[:samples] for part in zip(*drawn, strict=True)
+        )
+    exact = Estimate(np.asarray(drift), np.asarray(0.0))
+    return {"drift": exact, "diffusion": over_trials(squares), "ito_drift": over_trials(bends)}
 
 
 def train_chains(
     depth: int,
-    *,
-    singular_value: float,
     learning_rate: float,
-    label_noise: float,
     start: float,
-    saves: Any,
+    saves: Sequence[float] | np.ndarray,
+    *,
     trials: int,
     seed: int,
+    label_noise: float = 0.0,
     isotropic: float = 0.0,
 ) -> np.ndarray:
-    """Train chains of `depth` scalar weights by online SGD with batch size 1, many at once: amplitude (trial, save).
+    """Train chains of `depth` scalar weights towards 1 by online SGD with batch size 1: amplitude (trial, save).
 
     `saves` are step numbers. With `isotropic` > 0, gradient descent with Gaussian noise of that temperature on every
     weight instead (the source's isotropic Langevin dynamics).
 
-    >>> amplitude = train_chains(2, singular_value=1.0, learning_rate=0.01, label_noise=0.0, start=0.1,
-    ...                          saves=[0, 1000], trials=3, seed=0)
-    >>> amplitude.round(2).tolist()
+    >>> train_chains(2, 0.01, 0.1, [0, 1000], trials=3, seed=0).round(2).tolist()
     [[0.1, 1.0], [0.1, 1.0], [0.1, 1.0]]
     """
     random = np.random.default_rng(seed)
@@ -136,14 +120,14 @@ def train_chains(
     column = {int(step): index for index, step in enumerate(saves)}
     saved = np.empty((trials, len(column)))
     for step in range(max(column) + 1):
-        product = weights.prod(axis=0)
+        amplitude = weights.prod(axis=0)
         if step in column:
-            saved[:, column[step]] = product
-        pull = singular_value - product
+            saved[:, column[step]] = amplitude
+        pull = 1.0 - amplitude
         if isotropic:
             kick = np.sqrt(isotropic * learning_rate) * random.standard_normal(weights.shape)
         else:
             x, noise = random.standard_normal((2, trials))
             pull, kick = (pull * x + label_noise * noise) * x, 0.0
-        weights = weights + learning_rate * pull * product / weights + kick
+        weights = weights + learning_rate * pull * amplitude / weights + kick
     return saved

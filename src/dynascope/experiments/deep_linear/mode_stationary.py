@@ -1,31 +1,31 @@
-"""Proposition 5.2, equations (16), (17), (18): where label noise leaves a learned mode."""
+"""deep-linear (16)–(18), Proposition 5.2: Where label noise leaves a learned mode."""
 
-import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Claim, three_errors
+from dynascope import plots
+from dynascope.experiments.claims import Claim, Judgement, below, corrected, equal
+from dynascope.experiments.deep_linear.drawing import error_bars
 from dynascope.experiments.deep_linear.mode_networks import train_chains
-from dynascope.experiments.registry import Experiment
-from dynascope.models.mode_equation.model import ModeEquation
+from dynascope.experiments.deep_linear.paper import equation, item, proposition
+from dynascope.experiments.experiment import Axes, Experiment, Panels, recorded, settings
+from dynascope.models.mode_equation import ModeEquation
 from dynascope.models.mode_equation.stationary import window_moments
 from dynascope.models.parameters import grid
-from dynascope.records import attribute, with_provenance
+from dynascope.statistics.errors import Estimate, over_trials
 
 DEPTHS, RATE, LABEL = (2, 3, 4), 0.005, float(np.sqrt(0.1))  # learning rate at batch size 1, label noise as in figure 5
-BROAD: dict[str, Any] = {
-    "depth": 4,
-    "singular_value": 0.7,
-    "temperature": 0.03,
-    "label_noise": 0.6,
-}  # a law that is visibly skewed
+BROAD: dict[str, Any] = {"depth": 4, "singular_value": 0.7, "temperature": 0.03, "label_noise": 0.6}  # visibly skewed
 SETTLE, EVERY = 5.0, 0.5  # time before the window, and between samples of it
 BINS = 16
 COLLAPSE = (0.5, 1.5)  # temperatures at depth 2, in units of the one from which on noise unlearns a mode
-FAINT = 1e-30  # amplitude from which growth is measured
+FAINT, GROWING = 1e-30, 2.0  # amplitude from which growth is measured, and for how long
+_STEP = np.array(DEPTHS) * RATE  # κ β: relative size of the next order, and of one step of SGD
+_BELOW = "mean s − u/2, mode s − 3u/2, zero of the drift s + u/2, with u = β (L−1) σ_q² s^((L−2)/L)"
 
 
 @dataclass(frozen=True)
@@ -39,78 +39,13 @@ class Config:
     seed: int = 11
 
 
-SCALES = {
-    "smoke": Config(trials=600, chains=600, window=30.0),
-    "laptop": Config(),
-    "paper": Config(trials=20_000, chains=5000),
-}
-VARIANCE = Claim("mode-eq18", "deep-linear (18)", "label noise leaves the variance β L σ_q² s^(2(L−1)/L)/2")
-MEAN = Claim("mode-eq17-mean", "deep-linear (17)", "the mean lies above s, at s + β (L−1) s^(−2/L) σ_q/2")
-UNDER = Claim("mode-mean-below", "deep-linear, Proposition 5.2, corrected", "the mean lies below s, not above it")
-SGD_MEAN = Claim("mode-eq17-mean-sgd", "deep-linear (17)", "SGD on a chain: the mean lies above s, as in (17)")
-SGD_VARIANCE = Claim("mode-eq18-sgd", "deep-linear (18)", "SGD on a chain: the variance is that of the mode equation")
-DENSITY = Claim("mode-eq16", "deep-linear (16)", "the stationary density is exp(∫ 2μ/D dw)/D, normalised")
-TOP = Claim("mode-eq17-mode", "deep-linear, Proposition 5.2", "the density peaks near the zero of the drift, (17)")
-UNLEARN = Claim(
-    "mode-collapse", "deep-linear (4), derived", "at depth 2 log w grows from 0 at the rate 2s − β(2s² + σ_q²)"
-)
-BELOW = "mean s − u/2, mode s − 3u/2, zero of the drift s + u/2, with u = β (L−1) σ_q² s^((L−2)/L)"
+def _mode(depth: int) -> ModeEquation:
+    return ModeEquation(depth=depth, temperature=RATE, label_noise=LABEL)
 
 
-def _mode(depth: int, **options: Any) -> ModeEquation:
-    return ModeEquation(depth=depth, temperature=RATE, label_noise=LABEL, **options)
-
-
-def run(config: Config) -> xr.Dataset:
-    """Let modes and chains fluctuate about s; then a broad law; then growth from nearly 0."""
-    begun = time.perf_counter()
-    times = np.arange(0.0, SETTLE + config.window + EVERY / 2, EVERY)
-    steps = np.rint(times / RATE).astype(int)
-    moments: dict[str, list[float]] = {}
-    for depth in DEPTHS:
-        options: dict[str, Any] = {"seed": config.seed, "start": 1.0, "save_points": times}
-        run = _mode(depth).simulate(times[-1], config.dt, config.trials, **options)["amplitude"]
-        chains = train_chains(
-            depth, singular_value=1.0, learning_rate=RATE, label_noise=LABEL, start=1.0, saves=steps,
-            trials=config.chains, seed=config.seed,
-        )  # fmt: skip
-        trained = xr.DataArray(chains, dims=("trial", "time"), coords={"time": times})
-        for prefix, values in (("", run), ("sgd_", trained)):
-            for name, (value, error) in window_moments(values, SETTLE).items():
-                moments.setdefault(f"{prefix}{name}", []).append(float(value))
-                moments.setdefault(f"{prefix}{name}_error", []).append(float(error))
-    broad = ModeEquation(**BROAD).simulate(
-        times[-1], config.dt, config.trials, seed=config.seed, start=BROAD["singular_value"], save_points=times
-    )["amplitude"].sel(time=slice(SETTLE, None))  # fmt: skip
-    edges = _edges()
-    counts = np.stack([np.histogram(trial, edges)[0] for trial in broad.values]) / broad.sizes["time"]
-    limit = float(ModeEquation(depth=2, label_noise=LABEL).collapse_temperature())
-    faint = ModeEquation(depth=2, label_noise=LABEL, **grid(temperature=[factor * limit for factor in COLLAPSE]))
-    late = faint.simulate(2.0, config.dt, config.trials, seed=config.seed, start=FAINT)["amplitude"].isel(time=-1)
-    record = xr.Dataset(
-        {name: ("depth", values) for name, values in moments.items()}
-        | {
-            "share": (("trial", "bin"), counts),
-            "broad_mean": ("trial", broad.mean("time").values),
-            "growth": (("temperature", "trial"), np.log(late.values / FAINT) / 2.0),
-        },
-        coords={
-            "depth": list(DEPTHS),
-            "bin": (edges[1:] + edges[:-1]) / 2,
-            "temperature": late["temperature"].values,
-        },
-    )
-    parameters = {"singular_value": 1.0, "temperature": RATE, "label_noise": LABEL, "broad": BROAD}
-    wall_time = time.perf_counter() - begun
-    return with_provenance(
-        record,
-        "ModeEquation",
-        parameters,
-        options=vars(config),
-        seed=config.seed,
-        precision="float64",
-        wall_time=wall_time,
-    )
+def _moments(name: str, form: str = "exact") -> np.ndarray:
+    """A moment of the stationary law, over depths."""
+    return np.array([float(getattr(_mode(depth).stationary_moments(form), name)) for depth in DEPTHS])
 
 
 def _edges() -> np.ndarray:
@@ -119,12 +54,70 @@ def _edges() -> np.ndarray:
     return np.linspace(law.mean - 3 * np.sqrt(law.variance), law.mean + 3 * np.sqrt(law.variance), BINS + 1)
 
 
-def _expected_shares() -> np.ndarray:
+def run(config: Config) -> xr.Dataset:
+    """Let modes and chains fluctuate about s; then a broad law; then growth from nearly 0."""
+    times = np.arange(0.0, SETTLE + config.window + EVERY / 2, EVERY)
+    found: dict[str, list[float]] = {}
+    for depth in DEPTHS:
+        modes = _mode(depth).simulate(
+            times[-1], config.dt, config.trials, seed=config.seed, start=1.0, save_points=times
+        )
+        saves = np.rint(times / RATE)
+        chains = train_chains(depth, RATE, 1.0, saves, trials=config.chains, seed=config.seed, label_noise=LABEL)
+        trained = xr.DataArray(chains, dims=("trial", "time"), coords={"time": times})
+        for prefix, values in (("", modes["amplitude"]), ("sgd_", trained)):
+            for name, (value, error) in window_moments(values, SETTLE).items():
+                found.setdefault(f"{prefix}{name}", []).append(float(value))
+                found.setdefault(f"{prefix}{name}_error", []).append(float(error))
+    broad = ModeEquation(**BROAD).simulate(
+        times[-1], config.dt, config.trials, seed=config.seed, start=BROAD["singular_value"], save_points=times
+    )["amplitude"]
+    broad = broad.sel(time=slice(SETTLE, None))
+    edges = _edges()
+    counts = np.stack([np.histogram(trial, edges)[0] for trial in broad.values])
+    limit = float(ModeEquation(depth=2, label_noise=LABEL).collapse_temperature())
+    faint = ModeEquation(depth=2, label_noise=LABEL, **grid(temperature=[factor * limit for factor in COLLAPSE]))
+    late = faint.simulate(GROWING, config.dt, config.trials, seed=config.seed, start=FAINT)["amplitude"].isel(time=-1)
+    record = xr.Dataset({name: ("depth", values) for name, values in found.items()}, coords={"depth": list(DEPTHS)})
+    record["share"] = (("trial", "bin"), counts / broad.sizes["time"])
+    record["broad_mean"] = ("trial", broad.mean("time").values)
+    record["growth"] = (("temperature", "trial"), np.log(late.values / FAINT) / GROWING)
+    return record.assign_coords(bin=(edges[1:] + edges[:-1]) / 2, temperature=late["temperature"].values)
+
+
+def _variance(record: xr.Dataset) -> Judgement:
+    ratio = Estimate(*(each / _moments("variance", "published") for each in recorded(record, "variance")))
+    return equal(ratio, 1.0, 1.5 * _STEP, note="over (18); the next order in the temperature is κ β")
+
+
+def _mean(record: xr.Dataset, *, name: str) -> Judgement:
+    found, mean = recorded(record, name), _moments("mean")
+    weak = (np.array(DEPTHS) * settings(record).dt) ** 2  # of a step of weak order 2
+    bound = (_STEP if name == "sgd_mean" else weak) * np.abs(mean - 1)
+    printed = _moments("mean", "published")
+    return corrected(found, mean, bound, published=printed, error=found.error, note=_BELOW)
+
+
+def _under(record: xr.Dataset) -> Judgement:
+    s = BROAD["singular_value"]
+    half = float(ModeEquation(**BROAD).stationary_moments("small-rate").mean) - s
+    return below(over_trials(record["broad_mean"] - s), 0.0, note=f"{BROAD}; −u/2 = {half:.4f}")
+
+
+def _sgd_variance(record: xr.Dataset) -> Judgement:
+    variance = _moments("variance")
+    note = "steps of length η add about κ η/2"
+    return equal(recorded(record, "sgd_variance"), variance, _STEP * variance, note=note)
+
+
+def _density(record: xr.Dataset) -> Judgement:
     """∫ p dw over each bin, by Simpson's rule on 20 intervals."""
     edges = _edges()
     fine = edges[:-1, None] + np.diff(edges)[:, None] * np.linspace(0, 1, 21)
     weights = np.array([1, *[4, 2] * 9, 4, 1]) / 60
-    return np.asarray((ModeEquation(**BROAD).stationary_density(fine) @ weights) * np.diff(edges))
+    expected = (ModeEquation(**BROAD).stationary_density(fine) @ weights) * np.diff(edges)
+    share = over_trials(record["share"])
+    return equal(share, expected, (BROAD["depth"] * settings(record).dt) ** 2 * share.mean, note=str(BROAD))
 
 
 def _top(share: np.ndarray, centres: np.ndarray) -> float:
@@ -136,106 +129,90 @@ def _top(share: np.ndarray, centres: np.ndarray) -> float:
     return float(centres.mean() + fine[np.argmax(fit(fine))] * (centres[1] - centres[0]))
 
 
-def _measured_top(record: xr.Dataset) -> tuple[float, float]:
+def _measured_top(record: xr.Dataset) -> Estimate:
     """The mode of all trials together, and its standard error by leaving out one tenth of the trials at a time."""
     share, centres = record["share"].values, record["bin"].values
     parts = np.array_split(np.arange(len(share)), 10)
     left_out = [_top(np.delete(share, part, axis=0).mean(axis=0), centres) for part in parts]
-    return _top(share.mean(axis=0), centres), float(np.std(left_out) * np.sqrt(len(parts) - 1))
+    error = np.std(left_out) * np.sqrt(len(parts) - 1)
+    return Estimate(np.asarray(_top(share.mean(axis=0), centres)), np.asarray(error))
 
 
-def check(record: xr.Dataset) -> tuple[Claim, ...]:
-    """Compare simulation and SGD with quadrature, and with the printed forms."""
-    exact, printed = ([_mode(depth).stationary_moments(form) for depth in DEPTHS] for form in ("exact", "published"))
-    mean, variance = (np.array([float(getattr(m, name)) for m in exact]) for name in ("mean", "variance"))
-    printed_mean, eq18 = (np.array([float(getattr(m, name)) for m in printed]) for name in ("mean", "variance"))
-    step = np.array(DEPTHS) * RATE  # κ β: relative size of the next order, and of one step of SGD
-    found = {name: record[name].values for name in record.data_vars}
-    share, error = found["share"].mean(axis=0), found["share"].std(axis=0, ddof=1) / np.sqrt(len(found["share"]))
-    top, top_error = _measured_top(record)
-    broad, broad_printed = (ModeEquation(**BROAD).stationary_moments(form) for form in ("exact", "published"))
-    growth = record["growth"].mean("trial").values
-    growth_error = (record["growth"].std("trial", ddof=1) / np.sqrt(record.sizes["trial"])).values
+def _highest(record: xr.Dataset) -> Judgement:
+    law, printed = (ModeEquation(**BROAD).stationary_moments(form) for form in ("exact", "published"))
+    top, bound = _measured_top(record), 0.05 * float(law.mean - law.mode)
+    note = f"{_BELOW}; 5 %: the polynomial's bias"
+    return corrected(top, float(law.mode), bound, published=float(printed.mode), error=top.error, note=note)
+
+
+def _unlearn(record: xr.Dataset) -> Judgement:
     rate = 2 - record["temperature"].values * (2 + LABEL**2)
-    dt = attribute(record, "options")["dt"]
-    bias = (np.array(DEPTHS) * dt) ** 2  # of a step of weak order 2
-    return (
-        VARIANCE.equals(
-            found["variance"] / eq18, 1.0, three_errors(found["variance_error"] / eq18) + 1.5 * step,
-            note="over (18); the next order in the temperature is κ β",
-        ),
-        MEAN.corrects(
-            found["mean"], mean, three_errors(found["mean_error"]) + bias * np.abs(mean - 1), published=printed_mean,
-            standard_error=found["mean_error"], note=BELOW,
-        ),
-        UNDER.falls_below(
-            found["broad_mean"].mean() - BROAD["singular_value"], 0.0,
-            three_errors(found["broad_mean"].std(ddof=1) / np.sqrt(len(found["broad_mean"]))),
-            note=f"{BROAD}; −u/2 = {float(ModeEquation(**BROAD).stationary_moments('small-rate').mean) - 0.7:.4f}",
-        ),
-        SGD_MEAN.corrects(
-            found["sgd_mean"], mean, three_errors(found["sgd_mean_error"]) + step * np.abs(mean - 1),
-            published=printed_mean, standard_error=found["sgd_mean_error"], note=BELOW,
-        ),
-        SGD_VARIANCE.equals(
-            found["sgd_variance"], variance, three_errors(found["sgd_variance_error"]) + step * variance,
-            note="steps of length η add about κ η/2",
-        ),
-        DENSITY.equals(
-            share, _expected_shares(), three_errors(error) + (BROAD["depth"] * dt) ** 2 * share, note=str(BROAD)
-        ),
-        TOP.corrects(
-            top, float(broad.mode), three_errors(top_error) + 0.05 * float(broad.mean - broad.mode),
-            published=float(broad_printed.mode), standard_error=top_error, note=f"{BELOW}; 5 %: the polynomial's bias",
-        ),
-        UNLEARN.equals(
-            growth, rate, three_errors(growth_error), rival=np.full(2, 2.0), standard_error=growth_error,
-            note=f"β = {COLLAPSE} times 2s/(2s² + σ_q²), where the rate changes sign; rival: without noise",
-        ),
-    )  # fmt: skip
+    note = f"β = {COLLAPSE} times 2s/(2s² + σ_q²), where the rate changes sign; rival: without noise"
+    return equal(over_trials(record["growth"]), rate, rival=np.full(2, 2.0), note=note)
 
 
-def plot(record: xr.Dataset) -> Any:
-    """Draw the broad law beside its histogram, and shifts of the mean over depth."""
-    from dynascope.plots import PALETTE, new_figure  # noqa: PLC0415 (computing never imports plotting)
-
-    figure, axes = new_figure(columns=2)
-    ax, other = axes[0]
+def _draw_law(record: xr.Dataset, ax: Axes) -> None:
+    """The broad law beside its histogram."""
     centres, mode = record["bin"].values, ModeEquation(**BROAD)
     width = centres[1] - centres[0]
     fine = np.linspace(centres[0] - width, centres[-1] + width, 300)
-    ax.bar(centres, record["share"].mean("trial") / width, width, color=PALETTE[5], label="simulated")
+    ax.bar(centres, record["share"].mean("trial") / width, width, color=plots.PALETTE[5], label="simulated")
     ax.plot(fine, mode.stationary_density(fine), color="black", label="(16)")
     law, printed = mode.stationary_moments(), mode.stationary_moments("published")
     marks = {"mode": law.mode, "mean": law.mean, "zero of the drift": law.drift_zero, "(17) as printed": printed.mean}
-    for colour, (label, place) in zip(PALETTE, marks.items(), strict=False):
+    for colour, (label, place) in zip(plots.PALETTE, marks.items(), strict=False):
         ax.axvline(float(place), color=colour, linestyle="--", linewidth=1, label=label)
-    ax.set_xlabel("mode amplitude w")
-    ax.set_ylabel("probability density (1/amplitude)")
+    ax.set(xlabel="mode amplitude w", ylabel="probability density (1/amplitude)")
     ax.set_title(", ".join(f"{name.replace('_', ' ')} {value}" for name, value in BROAD.items()), fontsize="x-small")
-    for colour, prefix, label in ((PALETTE[0], "", "mode equation"), (PALETTE[1], "sgd_", "SGD on a chain")):
-        other.errorbar(
-            record["depth"], record[f"{prefix}mean"] - 1, 3 * record[f"{prefix}mean_error"],
-            color=colour, marker="o", linestyle="none", label=label,
-        )  # fmt: skip
+    ax.legend(frameon=False, fontsize="x-small")
+
+
+def _draw_shift(record: xr.Dataset, ax: Axes) -> None:
+    """Shifts of the mean over depth."""
+    shown = {"mean": "mode equation", "sgd_mean": "SGD on a chain"}
+    for colour, (name, label) in zip(plots.PALETTE, shown.items(), strict=False):
+        mean, error = recorded(record, name)
+        error_bars(ax, DEPTHS, Estimate(mean - 1, error), colour, label)
     for style, form in (("-", "exact"), (":", "published")):
-        shift = [float(_mode(depth).stationary_moments(form).mean) - 1 for depth in DEPTHS]
-        other.plot(DEPTHS, shift, color="black", linestyle=style, label=f"{form} mean")
-    other.set_xticks(DEPTHS)
-    other.set_xlabel("depth")
-    other.set_ylabel("stationary mean − s (amplitude)")
-    for each in (ax, other):
-        each.legend(frameon=False, fontsize="x-small")
-    return figure
+        ax.plot(DEPTHS, _moments("mean", form) - 1, color="black", linestyle=style, label=f"{form} mean")
+    ax.set(xlabel="depth", ylabel="stationary mean − s (amplitude)", xticks=DEPTHS)
+    ax.legend(frameon=False, fontsize="x-small")
 
 
 EXPERIMENT = Experiment(
-    title="Where label noise leaves a learned mode",
-    source="deep-linear Proposition 5.2, (16), (17), (18)",
-    kind="equation",
-    claims=(VARIANCE, MEAN, UNDER, SGD_MEAN, SGD_VARIANCE, DENSITY, TOP, UNLEARN),
-    scales=SCALES,
-    run=run,
-    check=check,
-    plot=plot,
+    item(equation="16–18", theorem="Proposition 5.2"),
+    Config(),
+    run,
+    claims=(
+        Claim("mode-eq18", "label noise leaves the variance β L σ_q² s^(2(L−1)/L)/2", _variance, equation("18")),
+        Claim(
+            "mode-eq17-mean",
+            "the mean lies above s, at s + β (L−1) s^(−2/L) σ_q/2",
+            partial(_mean, name="mean"),
+            equation("17"),
+        ),
+        Claim("mode-mean-below", "the mean lies below s, not above it", _under, proposition("5.2"), kind="derived"),
+        Claim(
+            "mode-eq17-mean-sgd",
+            "SGD on a chain: the mean lies above s, as in (17)",
+            partial(_mean, name="sgd_mean"),
+            equation("17"),
+        ),
+        Claim(
+            "mode-eq18-sgd", "SGD on a chain: the variance is that of the mode equation", _sgd_variance, equation("18")
+        ),
+        Claim("mode-eq16", "the stationary density is exp(∫ 2μ/D dw)/D, normalised", _density, equation("16")),
+        Claim("mode-eq17-mode", "the density peaks near the zero of the drift, (17)", _highest, proposition("5.2")),
+        Claim(
+            "mode-collapse",
+            "at depth 2 log w grows from 0 at the rate 2s − β(2s² + σ_q²)",
+            _unlearn,
+            equation("4"),
+            kind="derived",
+        ),
+    ),
+    picture=Panels(_draw_law, _draw_shift),
+    smoke={"trials": 600, "chains": 600, "window": 30.0},
+    paper={"trials": 20_000, "chains": 5000},
+    model="ModeEquation",
 )

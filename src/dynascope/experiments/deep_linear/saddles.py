@@ -1,17 +1,22 @@
-"""Figure 2: saddle-to-saddle dynamics of a depth-6 network under four optimisers."""
+"""deep-linear Figure 2: From saddle to saddle under four optimisers.
 
-import time
-from dataclasses import dataclass, replace
-from typing import Any
+A network of depth 6 learns one mode after another.
+"""
+
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Claim, three_errors
-from dynascope.experiments.deep_linear.reading import over_trials, time_to_reach
-from dynascope.experiments.registry import Experiment
+from dynascope import plots
+from dynascope.experiments.claims import Claim, Judgement, above, corrected, equal
+from dynascope.experiments.deep_linear.drawing import each_mode
+from dynascope.experiments.deep_linear.paper import figure, item
+from dynascope.experiments.deep_linear.reading import PRINTED_SLOWDOWN, time_to_reach
+from dynascope.experiments.experiment import Axes, Experiment, Panels
 from dynascope.models.deep_linear import DeepLinear
-from dynascope.records import with_provenance
+from dynascope.statistics.errors import Estimate, over_trials
 
 METHODS = ("gd", "sgd", "langevin", "isotropic")
 
@@ -32,39 +37,8 @@ class Config:
     seed: int = 2
 
 
-LAPTOP = Config()
-SCALES = {
-    "smoke": replace(
-        LAPTOP, depth=4, teacher=(1.0, 0.6, 0.3), init_exponent=1.8, duration=60.0, save_points=121, dt=0.01
-    ),
-    "laptop": LAPTOP,
-    "paper": replace(LAPTOP, trials=64, dt=1e-4, init_exponent=2.0, duration=400.0),
-}
-ORDER = Claim(
-    "fig-2-order",
-    "deep-linear Figure 2",
-    "gd and SGD learn the modes in descending order of magnitude (mean over trials)",
-)
-RANK = Claim(
-    "fig-2-rank",
-    "deep-linear Figure 2",
-    "rises of the numerical rank mark the modes: learning all but the last adds one rank each",
-)
-RETAINED = Claim(
-    "fig-2-retained",
-    "deep-linear Figure 2(d)",
-    "stagewise dynamics are retained under SGD, but modes take longer to be learned",
-)
-NOISY_RANK = Claim(
-    "fig-2-isotropic",
-    "deep-linear section 1.2",
-    "isotropic noise, unlike SGD's, raises the rank above that of the teacher",
-)
-
-
 def run(config: Config) -> xr.Dataset:
     """Train the same networks by all four optimisers."""
-    begun = time.perf_counter()
     net = DeepLinear(config.depth, config.width, config.teacher, init_exponent=config.init_exponent)
     parts = []
     for method in METHODS:
@@ -79,70 +53,87 @@ def run(config: Config) -> xr.Dataset:
         )
         kept = trained[["loss", "amplitude", "rank"]].assign(learned=time_to_reach(trained))
         parts.append(kept.drop_attrs(deep=False))
-    record = xr.concat(parts, "optimiser", join="override").assign_coords(optimiser=list(METHODS))
-    facts = {"width": config.width, "depth": config.depth, "teacher": net.singular_values}
-    return with_provenance(
-        record, "DeepLinear", facts, options=vars(config), seed=config.seed, precision="float64",
-        wall_time=time.perf_counter() - begun,
-    )  # fmt: skip
+    return xr.concat(parts, "optimiser", join="override").assign_coords(optimiser=list(METHODS))
 
 
-def check(record: xr.Dataset) -> tuple[Claim, ...]:
-    """Order and rank by passage times; SGD against gd on the same networks."""
-    plain = record.sel(optimiser=["gd", "sgd"])
-    gaps, error = over_trials(plain["learned"].diff("mode"))
-    ranked = plain["rank"].isel(time=-1)
-    final, final_error = over_trials(ranked.astype(float))
-    modes = record.sizes["mode"]
+def _order(record: xr.Dataset) -> Judgement:
+    gaps = record["learned"].sel(optimiser=["gd", "sgd"]).diff("mode")
+    return above(over_trials(gaps), 0.0, note="difference of learning times of neighbours")
+
+
+def _final_rank(record: xr.Dataset, *methods: str) -> Estimate:
+    return over_trials(record["rank"].isel(time=-1).sel(optimiser=list(methods)).astype(float))
+
+
+def _rank(record: xr.Dataset) -> Judgement:
+    note = "rank at the end, gd and sgd; half a rank: the least mode is near the threshold"
+    return equal(_final_rank(record, "gd", "sgd"), record.sizes["mode"], 0.5, rival=1.0, note=note)
+
+
+def _retained(record: xr.Dataset) -> Judgement:
     learned = record["learned"]
-    ratio, ratio_error = over_trials(np.log(learned.sel(optimiser="sgd") / learned.sel(optimiser="gd")))
-    excess, excess_error = over_trials(record["rank"].isel(time=-1).sel(optimiser="isotropic").astype(float))
-    return (
-        ORDER.exceeds(gaps, 0.0, three_errors(error), note="difference of learning times of neighbours"),
-        RANK.equals(final, modes, three_errors(final_error) + 0.5, rival=1.0, standard_error=final_error,
-                    note="rank at the end, gd and sgd; half a rank: the least mode is near the threshold"),
-        RETAINED.corrects(np.exp(ratio), 1.0, 0.05 + three_errors(ratio_error), published=200 / 30,
-                          standard_error=ratio_error, note="SGD over gd with the theory's loss; printed: section 4.1"),
-        NOISY_RANK.exceeds(excess, modes, three_errors(excess_error), note="rank at the end, of 12"),
-    )  # fmt: skip
+    log, error = over_trials(np.log(learned.sel(optimiser="sgd") / learned.sel(optimiser="gd")))
+    note = "SGD over gd with the theory's loss; printed: section 4.1"
+    return corrected(Estimate(np.exp(log), error), 1.0, 0.05, published=PRINTED_SLOWDOWN, error=error, note=note)
 
 
-def plot(record: xr.Dataset) -> Any:
-    """Draw losses and ranks of all methods, and modes under gd and SGD, for one network."""
-    from dynascope.plots import PALETTE, axis_label, new_figure  # noqa: PLC0415 (computing never imports plotting)
+def _draw_methods(record: xr.Dataset, ax: Axes, *, name: str) -> None:
+    """Loss or rank of one network under all methods."""
+    for method, colour in zip(METHODS, plots.PALETTE, strict=False):
+        values = record[name].isel(trial=0).sel(optimiser=method)
+        style = "steps-post" if name == "rank" else "default"
+        ax.plot(record["time"], values, color=colour, label=method, drawstyle=style)
+    ax.set(xlabel=plots.axis_label(record["time"]), ylabel=plots.axis_label(record[name]))
+    ax.set_yscale("log" if name == "loss" else "linear")
 
-    figure, axes = new_figure(columns=2, rows=2)
-    one = record.isel(trial=0)
-    for method, colour in zip(METHODS, PALETTE, strict=False):
-        axes[0, 0].plot(one["time"], one["loss"].sel(optimiser=method), color=colour, label=method)
-        axes[0, 1].step(one["time"], one["rank"].sel(optimiser=method), color=colour, label=method, where="post")
-    axes[0, 0].set_yscale("log")
-    for ax, method in zip(axes[1], ("gd", "sgd"), strict=True):
-        for index in range(one.sizes["mode"]):
-            name = f"s = {float(one['singular_value'][index]):g}"
-            ax.plot(
-                one["time"],
-                one["amplitude"].sel(optimiser=method).isel(mode=index),
-                color=PALETTE[index % 7],
-                label=name,
-            )
-        ax.set_title(f"modes under {method}")
-        ax.set_ylabel(axis_label(record["amplitude"]))
-    axes[0, 0].set_ylabel(axis_label(record["loss"]))
-    axes[0, 1].set_ylabel(axis_label(record["rank"]))
-    for ax in axes.ravel():
-        ax.set_xlabel(axis_label(record["time"]))
-        ax.legend(frameon=False, fontsize="small")
-    return figure
+
+def _draw_modes(record: xr.Dataset, ax: Axes, *, method: str) -> None:
+    for mode, colour, label in each_mode(record.isel(trial=0).sel(optimiser=method)):
+        ax.plot(record["time"], mode["amplitude"], color=colour, label=label)
+    ax.set(xlabel=plots.axis_label(record["time"]), ylabel=plots.axis_label(record["amplitude"]))
+    ax.set_title(f"modes under {method}")
 
 
 EXPERIMENT = Experiment(
-    title="From saddle to saddle under four optimisers",
-    source="deep-linear Figure 2",
-    kind="figure",
-    claims=(ORDER, RANK, RETAINED, NOISY_RANK),
-    scales=SCALES,
-    run=run,
-    check=check,
-    plot=plot,
+    figure("2"),
+    Config(),
+    run,
+    claims=(
+        Claim("fig-2-order", "gd and SGD learn the modes in descending order of magnitude (mean over trials)", _order),
+        Claim(
+            "fig-2-rank",
+            "rises of the numerical rank mark the modes: learning all but the last adds one rank each",
+            _rank,
+        ),
+        Claim(
+            "fig-2-retained",
+            "stagewise dynamics are retained under SGD, but modes take longer to be learned",
+            _retained,
+            figure("2(d)"),
+        ),
+        Claim(
+            "fig-2-isotropic",
+            "isotropic noise, unlike SGD's, raises the rank above that of the teacher",
+            lambda record: above(_final_rank(record, "isotropic"), record.sizes["mode"], note="rank at the end, of 12"),
+            item(section="1.2"),
+        ),
+    ),
+    picture=Panels(
+        partial(_draw_methods, name="loss"),
+        partial(_draw_methods, name="rank"),
+        partial(_draw_modes, method="gd"),
+        partial(_draw_modes, method="sgd"),
+        columns=2,
+    ),
+    smoke={
+        "depth": 4,
+        "teacher": (1.0, 0.6, 0.3),
+        "init_exponent": 1.8,
+        "duration": 60.0,
+        "save_points": 121,
+        "dt": 0.01,
+    },
+    paper={"trials": 64, "dt": 1e-4, "init_exponent": 2.0, "duration": 400.0},
+    model="DeepLinear",
+    adapted="sizes of the modes, which the source leaves out, and initial weights with γ = 2 for its 3",
 )

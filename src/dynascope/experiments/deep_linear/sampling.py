@@ -4,45 +4,50 @@ Nothing here uses the closed forms of the model: it is what they are held agains
 """
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Any
+from functools import partial, reduce
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dynascope.models.deep_linear import DeepLinear
+from dynascope.statistics.errors import Estimate
+
+Array = jax.Array | np.ndarray
 
 
-def _network(weights: Sequence[Any], x: Any) -> Any:
-    for w in weights:
-        x = w @ x
-    return x
+def product(factors: Sequence[Array]) -> Array:
+    """Multiply from the left, the first factor first: layers, or an input and the layers that it runs through.
+
+    >>> product([np.array([1.0, 2.0]), 2 * np.eye(2), np.ones((1, 2))]).tolist()
+    [6.0]
+    """
+    return reduce(lambda done, layer: layer @ done, factors)
 
 
-def _sample_loss(weights: Sequence[Any], x: Any, y: Any) -> Any:
-    return jnp.sum((y - _network(weights, x)) ** 2) / 2
-
-
-def _modes(weights: Sequence[Any], left: Any, right: Any) -> Any:
-    return jax.vmap(lambda u, v: u @ _network(weights, v), in_axes=(1, 1))(left, right)
+def _modes(weights: Sequence[Array], left: Array, right: Array) -> Array:
+    modes: jax.Array = jax.vmap(lambda u, v: u @ product((v, *weights)), in_axes=(1, 1))(left, right)
+    return modes
 
 
 @jax.jit
-def _gradients(weights: Any, x: Any, y: Any) -> Any:
-    return jax.vmap(jax.grad(_sample_loss), in_axes=(None, 0, 0))(weights, x, y)
+def _gradients(weights: Sequence[Array], x: Array, y: Array) -> list[jax.Array]:
+    def loss(given: Sequence[Array], x: Array, y: Array) -> jax.Array:
+        return jnp.sum((y - product((x, *given))) ** 2) / 2
+
+    gradients: list[jax.Array] = jax.vmap(jax.grad(loss), in_axes=(None, 0, 0))(weights, x, y)
+    return gradients
 
 
 @jax.jit
-def _responses(weights: Any, kicks: Any, left: Any, right: Any) -> Any:
+def _responses(
+    weights: Sequence[Array], kicks: Sequence[Array], left: Array, right: Array
+) -> tuple[jax.Array, jax.Array]:
     """d/dh and ½ d²/dh² of all modes at weights + h·kick."""
     follow = partial(_modes, left=left, right=right)
 
-    def respond(kick: Any) -> Any:
-        def first(w: Any) -> Any:
-            return jax.jvp(follow, (w,), (kick,))[1]
-
-        slope, curvature = jax.jvp(first, (weights,), (kick,))
+    def respond(kick: Sequence[Array]) -> tuple[jax.Array, jax.Array]:
+        slope, curvature = jax.jvp(lambda w: jax.jvp(follow, (w,), (kick,))[1], (weights,), (kick,))
         return slope, curvature / 2
 
     return jax.vmap(respond)(kicks)
@@ -61,8 +66,7 @@ def sample_gradients(net: DeepLinear, weights: Sequence[np.ndarray], *, samples:
     x = random.standard_normal((samples, inputs))
     y = x @ net.teacher.T + random.multivariate_normal(np.zeros(outputs), covariance, samples)
     with jax.enable_x64(True):
-        drawn = _gradients([jnp.asarray(w) for w in weights], x, y)
-    return [np.asarray(each) for each in drawn]
+        return [np.asarray(each) for each in _gradients([jnp.asarray(w) for w in weights], x, y)]
 
 
 def mode_responses(
@@ -90,13 +94,22 @@ def stacked(layers: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.swapaxes(w, -1, -2).reshape(*w.shape[:-2], -1) for w in layers], axis=-1)
 
 
-def covariance_with_error(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def covariance_with_error(values: np.ndarray) -> Estimate:
     """Covariance over the first axis and the standard error of each of its entries.
 
-    >>> covariance_with_error(np.array([[1.0], [-1.0]]))[0].tolist()
+    >>> covariance_with_error(np.array([[1.0], [-1.0]])).mean.tolist()
     [[1.0]]
     """
     centred = values - values.mean(axis=0)
     covariance = centred.T @ centred / len(values)
     spread = (centred**2).T @ centred**2 / len(values) - covariance**2
-    return covariance, np.sqrt(np.maximum(spread, 0) / len(values))
+    return Estimate(covariance, np.sqrt(np.maximum(spread, 0) / len(values)))
+
+
+def mean_with_error(values: np.ndarray) -> Estimate:
+    """Mean over the first axis and its standard error, from the same moments as the covariance.
+
+    >>> [each.tolist() for each in mean_with_error(np.array([[1.0], [-1.0], [1.0], [-1.0]]))]
+    [[0.0], [0.5]]
+    """
+    return Estimate(values.mean(axis=0), values.std(axis=0) / np.sqrt(len(values)))

@@ -1,19 +1,22 @@
-"""Figure 3: how long SGD takes beside its continuous limit, with the theory's loss and with the mean-reduced one."""
+"""deep-linear Figure 3: SGD beside its continuous limit.
 
-import time
-from dataclasses import dataclass, replace
-from typing import Any
+How long SGD takes with the theory's loss and with the mean-reduced one.
+"""
+
+from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Claim, three_errors
-from dynascope.experiments.deep_linear.reading import over_trials, peak_time, time_to_reach
-from dynascope.experiments.registry import Experiment
+from dynascope import plots
+from dynascope.experiments.claims import Claim, Judgement, above, corrected, equal
+from dynascope.experiments.deep_linear.drawing import each_mode
+from dynascope.experiments.deep_linear.paper import figure, item
+from dynascope.experiments.deep_linear.reading import PRINTED_SLOWDOWN, peak_time, time_to_reach
+from dynascope.experiments.experiment import Experiment, Figure, settings
 from dynascope.models.deep_linear import DeepLinear
-from dynascope.records import attribute, with_provenance
+from dynascope.statistics.errors import Estimate, over_trials
 
-PRINTED = 200 / 30  # time to learn all modes, SGD against anisotropic Langevin dynamics
 METHODS = ("gd", "sgd", "langevin", "sgd, mean loss")
 
 
@@ -31,40 +34,14 @@ class Config:
     seed: int = 3
 
 
-LAPTOP = Config()
-SCALES = {
-    "smoke": replace(LAPTOP, init_exponent=1.5, duration=26.0, trials=32, dt=0.005, save_points=131),
-    "laptop": LAPTOP,
-    "paper": replace(LAPTOP, trials=256, dt=1e-4, duration=80.0),
-}
-SAME = Claim(
-    "fig-3-same-time",
-    "deep-linear Figure 3, section 4.1",
-    "SGD learns all modes several times slower than anisotropic Langevin dynamics (200 against 30 time units)",
-)
-MEAN = Claim(
-    "fig-3-mean-loss",
-    "derived; deep-linear H.1",
-    "with the loss averaged over outputs SGD is slower by outputs/2, which is what the figure shows",
-)
-MODES = Claim("fig-3-modes", "derived", "gd, SGD and Langevin dynamics learn each mode at the same time, within 5 %")
-PEAKS = Claim(
-    "fig-3-peaks",
-    "deep-linear Figure 3",
-    "under SGD and under Langevin dynamics the diffusion peaks before the mode is learned",
-)
-
-
 def run(config: Config) -> xr.Dataset:
     """Train the same networks by every method."""
-    begun = time.perf_counter()
     net = DeepLinear(config.depth, config.width, init_exponent=config.init_exponent)
-    slower = config.width / 2
     parts = []
     for method in METHODS:
         mean = method.endswith("mean loss")
         trained = net.simulate(
-            config.duration * (slower if mean else 1),
+            config.duration * (config.width / 2 if mean else 1),
             config.trials,
             method=method.split(",")[0],
             seed=config.seed,
@@ -72,70 +49,62 @@ def run(config: Config) -> xr.Dataset:
             reduction="mean" if mean else "sum",
             dt=config.dt if method == "langevin" else None,
         )
-        peak = peak_time(trained["diffusion"]).reset_coords(drop=True)
         one = trained[["amplitude", "diffusion", "predicted_diffusion"]].isel(trial=0, drop=True)
-        clock = xr.DataArray(trained["time"].values, dims="save")
-        learned = time_to_reach(trained).reset_coords(drop=True)
-        part = one.rename(time="save").drop_vars("save").assign(clock=clock, learned=learned, peak=peak)
-        parts.append(part)
+        part = (
+            one.rename(time="save")
+            .drop_vars("save")
+            .assign(
+                clock=("save", trained["time"].values),
+                learned=time_to_reach(trained).reset_coords(drop=True),
+                peak=peak_time(trained["diffusion"]).reset_coords(drop=True),
+            )
+        )
+        parts.append(part.drop_attrs(deep=False))
     record = xr.concat(parts, "optimiser").assign_coords(optimiser=list(METHODS))
     record["learned"].attrs.update(long_name="time at which the mode is learned", units="steps × step size")
-    facts = {"width": config.width, "depth": config.depth, "teacher": net.singular_values}
-    return with_provenance(
-        record, "DeepLinear", facts, options=vars(config), seed=config.seed, precision="float64",
-        wall_time=time.perf_counter() - begun,
-    )  # fmt: skip
+    return record
 
 
-def _ratio(record: xr.Dataset, above: str, below: str) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over trials of the logarithm of paired learning times: same weights, so that most of the spread cancels."""
-    learned = record["learned"]
+def _ratio(learned: xr.DataArray, above: str, below: str) -> Estimate:
+    """Mean over trials of the logarithm of paired times: same weights, so that most of the spread cancels."""
     mean, error = over_trials(np.log(learned.sel(optimiser=above) / learned.sel(optimiser=below)))
-    return np.exp(mean), error * np.exp(mean)
+    return Estimate(np.exp(mean), error * np.exp(mean))
 
 
-def check(record: xr.Dataset) -> tuple[Claim, ...]:
-    """Compare learning times of the same networks."""
-    last = record["learned"].max("mode")
-    mean, error = over_trials(np.log(last.sel(optimiser="sgd") / last.sel(optimiser="langevin")))
-    whole, spread = np.exp(mean), error * np.exp(mean)
-    pairs = [_ratio(record, *names) for names in (("sgd", "gd"), ("langevin", "gd"), ("sgd", "langevin"))]
-    ratios, errors = np.concatenate([p[0] for p in pairs]), np.concatenate([p[1] for p in pairs])
-    slower, slower_error = _ratio(record, "sgd, mean loss", "gd")
-    outputs = attribute(record, "parameters")["width"]
-    lead = (record["learned"] - record["peak"]).sel(optimiser=["sgd", "langevin"])
-    ahead, ahead_error = over_trials(lead)
+def _same(record: xr.Dataset) -> Judgement:
+    ratio, error = _ratio(record["learned"].max("mode"), "sgd", "langevin")
     note = "the printed difference is that of the loss normalisation; ratio of times until all modes are learned"
-    return (
-        SAME.corrects(whole, 1.0, 0.05, published=PRINTED, standard_error=spread, note=note),
-        MEAN.equals(
-            slower / (outputs / 2), 1.0, 0.05, rival=2 / outputs, standard_error=slower_error / (outputs / 2),
-            note="mean-reduced SGD over gd, divided by outputs/2; per mode",
-        ),
-        MODES.equals(ratios, 1.0, 0.05, rival=PRINTED, standard_error=errors, note="sgd/gd, langevin/gd, sgd/langevin"),
-        PEAKS.exceeds(ahead, 0.0, three_errors(ahead_error), note="learned minus peak, per method and mode"),
-    )  # fmt: skip
+    return corrected(ratio, 1.0, 0.05, published=PRINTED_SLOWDOWN, error=error, note=note)
 
 
-def plot(record: xr.Dataset) -> Any:
-    """Draw amplitudes and diffusion of one network under each method."""
-    from dynascope.plots import PALETTE, new_figure  # noqa: PLC0415 (computing never imports plotting)
+def _mean_loss(record: xr.Dataset) -> Judgement:
+    slower, error = _ratio(record["learned"], "sgd, mean loss", "gd")
+    half = settings(record).width / 2
+    note = "mean-reduced SGD over gd, divided by outputs/2; per mode"
+    return equal(slower / half, 1.0, 0.05, rival=1 / half, error=error / half, note=note)
 
-    methods = [str(name) for name in record["optimiser"].values]
-    figure, axes = new_figure(columns=len(methods), rows=2, width=3.6, height=2.8)
-    for column, method in enumerate(methods):
-        one = record.sel(optimiser=method)
-        for index, colour in zip(range(one.sizes["mode"]), PALETTE, strict=False):
-            name = f"s = {float(one['singular_value'][index]):g}"
-            axes[0, column].plot(one["clock"], one["amplitude"].isel(mode=index), color=colour, label=name)
-            axes[1, column].plot(
-                one["clock"], one["diffusion"].isel(mode=index), color=colour, label=f"{name}, observed"
-            )
-            axes[1, column].plot(
-                one["clock"], one["predicted_diffusion"].isel(mode=index), color=colour, linestyle="--", linewidth=0.9
-            )
-        axes[0, column].set_title(method)
-        axes[1, column].set_xlabel("time (steps × step size)")
+
+def _each_mode(record: xr.Dataset) -> Judgement:
+    pairs = (("sgd", "gd"), ("langevin", "gd"), ("sgd", "langevin"))
+    ratio, error = map(np.concatenate, zip(*(_ratio(record["learned"], *pair) for pair in pairs), strict=True))
+    return equal(ratio, 1.0, 0.05, rival=PRINTED_SLOWDOWN, error=error, note="sgd/gd, langevin/gd, sgd/langevin")
+
+
+def _peaks(record: xr.Dataset) -> Judgement:
+    lead = (record["learned"] - record["peak"]).sel(optimiser=["sgd", "langevin"])
+    return above(over_trials(lead), 0.0, note="learned minus peak, per method and mode")
+
+
+def _picture(record: xr.Dataset) -> Figure:
+    """Amplitudes and diffusion of one network under each method."""
+    figure, axes = plots.new_figure(columns=len(METHODS), rows=2, width=3.6, height=2.8)
+    for (top, bottom), method in zip(axes.T, METHODS, strict=True):
+        for mode, colour, label in each_mode(record.sel(optimiser=method)):
+            top.plot(mode["clock"], mode["amplitude"], color=colour, label=label)
+            bottom.plot(mode["clock"], mode["diffusion"], color=colour)
+            bottom.plot(mode["clock"], mode["predicted_diffusion"], color=colour, linestyle="--", linewidth=0.9)
+        top.set_title(method)
+        bottom.set_xlabel("time (steps × step size)")
     axes[0, 0].set_ylabel("mode amplitude")
     axes[1, 0].set_ylabel("diffusion; dashed: (7)")
     axes[0, 0].legend(frameon=False, fontsize="small")
@@ -143,12 +112,39 @@ def plot(record: xr.Dataset) -> Any:
 
 
 EXPERIMENT = Experiment(
-    title="SGD beside its continuous limit",
-    source="deep-linear Figure 3",
-    kind="figure",
-    claims=(SAME, MEAN, MODES, PEAKS),
-    scales=SCALES,
-    run=run,
-    check=check,
-    plot=plot,
+    figure("3"),
+    Config(),
+    run,
+    claims=(
+        Claim(
+            "fig-3-same-time",
+            "SGD learns all modes several times slower than anisotropic Langevin dynamics (200 against 30 time units)",
+            _same,
+            item(figure="3", section="4.1"),
+        ),
+        Claim(
+            "fig-3-mean-loss",
+            "with the loss averaged over outputs SGD is slower by outputs/2, which is what the figure shows",
+            _mean_loss,
+            item(section="H.1"),
+            kind="derived",
+        ),
+        Claim(
+            "fig-3-modes",
+            "gd, SGD and Langevin dynamics learn each mode at the same time, within 5 %",
+            _each_mode,
+            item(equation="1", figure="3"),
+            kind="derived",
+        ),
+        Claim(
+            "fig-3-peaks",
+            "under SGD and under Langevin dynamics the diffusion peaks before the mode is learned",
+            _peaks,
+        ),
+    ),
+    picture=_picture,
+    smoke={"init_exponent": 1.5, "duration": 26.0, "trials": 32, "dt": 0.005, "save_points": 131},
+    paper={"trials": 256, "dt": 1e-4, "duration": 80.0},
+    model="DeepLinear",
+    adapted="initial weights with γ = 2 for the source's 3",
 )

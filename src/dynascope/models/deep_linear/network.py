@@ -145,31 +145,26 @@ class DeepLinear(LinearNetwork):
     ) -> xr.Dataset:
         """Train every point of the grid and return losses, modes, diffusion, balance and rank over time.
 
-        method: gd, gradient descent; sgd, on batches; langevin (1), with SGD's exact state-dependent noise; or
-            isotropic, with the same noise in all weights.
+        method: gd, sgd, langevin (1) with SGD's exact state-dependent noise, or isotropic, the same noise in all
+            weights.
         duration: gradient-flow time to train, rounded up to whole steps.
         trials: independent networks at every grid point.
         dt: step of the Langevin methods, a fifth of the least learning rate if not given; gd and sgd step by
             learning_rate.
         seed: integer that fixes batches and noise; initial weights are fixed by network_seed.
         save_points: how many evenly spaced times to save, or the times themselves.
-        reduction: sum, half the squared error as in theory; or mean, torch's MSELoss, whose gradient is 2/outputs times
-            that; drifts and diffusion are recorded for the chosen one.
+        reduction: sum, half the squared error as in theory; or mean, as torch's MSELoss.
         isotropic_noise: σ of the isotropic method, whose noise has the variance σ² η/b per weight and time.
         rank_threshold: share of the teacher's largest singular value above which a singular value of W counts as rank.
-        tangent_kernel: whether to record the tangent kernel of every layer between modes.
-        keep_weights: whether to record the weights.
+        tangent_kernel, keep_weights: whether to record the tangent kernel between modes, and the weights.
         start: initial weights, one array (d_l, d_{l−1}) or (trial, d_l, d_{l−1}) for each layer.
         precision: float64 or float32.
         progress: whether to draw a bar; by default on a terminal, after two seconds.
 
-        Returns over (…grid, trial, time): loss (and train_loss on a data set), rank; over modes amplitude, diffusion
-        (Proposition 3.3), predicted_diffusion (7), gradient_drift, ito_drift; between modes cross_amplitude,
-        cross_diffusion; balance (33) and imbalance, its numerator, over layers; weight_norm over matrices. Where
-        learning rates differ, each is saved at its steps nearest to the common times. Trial i begins at the same
-        weights whatever trains it, sees the same noise at every grid point, and does not depend on other trials.
-        Needs steps below 2/(L s_1^{2−2/L}), above which no minimum is stable; gradient noise may need smaller ones. A
-        run that diverges raises `DivergenceError` with the step and, as `record`, what came before.
+        Returns over (…grid, trial, time) loss, amplitude, exact and predicted diffusion (7), drifts, balance (33),
+        weight_norm and rank; docs/deep-linear.md has the list. Trial i begins at the same weights whatever trains it,
+        and sees the same noise at every grid point. Needs steps below 2/(L s_1^{2−2/L}); a run that diverges raises
+        `DivergenceError`, with what came before as `record`.
 
         >>> net = DeepLinear(depth=2, width=4, label_noise=[0.1, 0.2])
         >>> run = net.simulate(1.0, 3, method="langevin", save_points=5)

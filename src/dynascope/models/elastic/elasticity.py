@@ -30,26 +30,23 @@ def estimate_elasticity(
 ) -> xr.Dataset:
     """Estimate a general E(t), how strongly training on class l moves class k, from paths of class means.
 
-    X̄_k(t) = const + Σ_l E_kl P_kl H_kl ∫ X̄_l, with E constant over a window of the path: least squares for E and the
-    constant, in integral form so that no noisy derivative is taken. `ridge` times the mean eigenvalue of the normal
-    equations is added to their diagonal, which draws towards 0 what the data do not determine.
+    X̄_k(t) = const + Σ_l E_kl P_kl H_kl ∫ X̄_l, with E constant over a window of the path: least squares in integral
+    form. **This model is saturated**: K² functions of time for K observed class means fit nearly any path. A good fit
+    is no evidence for it; judge it on what it was not fitted to.
 
-    **This model is saturated**: K² functions of time for K observed class means, so that it fits nearly any path. A
-    good fit is no evidence for it; judge it on what it was not fitted to. For logits with features = classes
-    one combination of each row is seen only as the ratios of the class means change, and not where classes are alike;
-    what changes within a window then distorts it most.
-
-    times: (time,), even or not. class_means: (time, class, feature) or (trial, time, class, feature). geometry: as in
-    `geometry_blocks`: "isotropic", "logits", "mixture" or blocks H. sampling: as in `sampling_matrix`.
+    times: (time,), even or not.
+    class_means: (time, class, feature) or (trial, time, class, feature).
+    geometry: as in `geometry_blocks`: "isotropic", "logits", "mixture" or blocks H.
+    sampling: as in `sampling_matrix`.
     window: points (odd; a fifth of the path by default); E is that of the window about each time, smoothed by it.
-    symmetric: E_kl = E_lk. pooled: take each trial as equations of its own, so that trials from different starts help
-    to tell classes apart; right where trials differ by their starts or by noise in the dynamics. By default trials are
-    averaged first, right where they differ by noise of measurement, which would bias a pooled fit towards 0.
+    ridge: share of the mean eigenvalue added to the normal equations; it draws to 0 what the data do not determine.
+    symmetric: E_kl = E_lk.
+    pooled: take each trial as equations of its own, right where trials differ by start; by default they are averaged
+        first.
 
     Returns elasticity (time, class, other_class), NaN for the first and last half window, with _low and _high (95 %,
-    bootstrap over trials) if there is a trial axis; degrees_of_freedom (time,): how many of the K² (or K(K+1)/2 when
-    symmetric) numbers the data determine, the rest is set by the ridge; ok and the attribute reason. ok is False where
-    half a degree of freedom or more is missing, or with fewer than 5 trials, which give no intervals.
+    bootstrap) if there is a trial axis; degrees_of_freedom (time,): how many numbers the data determine; ok and the
+    attribute reason. More: docs/elastic.md.
     Source: elastic (6) with general E; the estimator is derived here.
 
     >>> from dynascope.models.elastic.mean_path import isotropic_path

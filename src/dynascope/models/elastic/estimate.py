@@ -41,25 +41,22 @@ def estimate_strengths(
 ) -> xr.Dataset:
     """Estimate α(t), β(t) and their integrals from paths of class means.
 
-    With s the amplitude that the classes share and u that of their differences (logits: mean and spread of
-    c_k = d_k·x_k/|d_k|²; isotropic: lengths of the mean over classes and of what is left), a = log s(t)/s(t₀) and
-    b = log u(t)/u(t₀): A(t) − A(t₀) = a + (K−1) b and B(t) − B(t₀) = (a − b)/ρ, ρ the cosine of two margin directions,
-    −1/(K−1) for logits (1 for isotropic). No offset enters. Time is whatever `times` counts.
+    With s the amplitude that the classes share, u that of their differences, a = log s(t)/s(t₀), b = log u(t)/u(t₀):
+    A(t) − A(t₀) = a + (K−1) b and B(t) − B(t₀) = (a − b)/ρ, ρ the cosine of two margin directions, −1/(K−1) for logits
+    (1 for isotropic). Time is whatever `times` counts.
 
-    times: (time,). class_means: (time, class, feature) or (trial, time, class, feature); trials are averaged and give
-    intervals. geometry: "logits" (features ≥ classes) or "isotropic". method: "exact", or "published" for elastic (11)
-    as printed (logits: three classes only), from the first time on: it ignores an unknown offset.
-    reference_time: t₀; by default the time after s first passes a tenth of its largest value, after the classes have
-    found their directions. window: points of the Savitzky-Golay derivative (odd), by default 0.6 of the widest that
-    agrees with all narrower ones within the noise (`derivative.automatic_window`), so that noise outweighs bias.
+    times: (time,).
+    class_means: (time, class, feature) or (trial, time, class, feature); trials are averaged and give intervals.
+    geometry: "logits" (features ≥ classes) or "isotropic".
+    method: "exact", or "published" for elastic (11) as printed (logits: three classes only), from the first time on.
+    reference_time: t₀; by default the time after s first passes a tenth of its largest value.
+    window: points of the Savitzky-Golay derivative (odd), by default chosen by `derivative.automatic_window`.
     tail: how `tails.tail_index` reads tail indices: "differentiated", "integrated" or "published" (D.19).
 
-    Returns over time integrated_intra, integrated_inter, integrated_gap = their difference (NaN before t₀), their
-    derivatives intra, inter, gap, and those times the mean length of the class means (D.2), adjusted_intra, …; the
-    numbers tail_index_intra, tail_index_inter, tail_index_gap; all with _low and _high (95 %, bootstrap over trials) if
-    there is a trial axis; reference_time, window, and ok with the attribute reason. ok is False, and what cannot be
-    known is NaN, where a growth vanishes, changes sign or does not stand out from its noise. Where classes are alike
-    only the gap is identified (isotropic: only A + (K−1) B, hence neither). Fewer than 5 trials give no intervals.
+    Returns over time integrated_intra, integrated_inter, integrated_gap (NaN before t₀), their derivatives intra,
+    inter, gap, and those times the mean length of the class means (D.2), adjusted_…; the numbers tail_index_…; all with
+    _low and _high (95 %, bootstrap) if there is a trial axis; reference_time, window, and ok with the attribute reason.
+    What cannot be known is NaN: where classes are alike only the gap is identified. More: docs/elastic.md.
     Source: elastic (9), (11), D.1, D.2; the exact form is derived, and checked on planted strengths.
 
     >>> from dynascope.models.elastic.mean_path import logit_path

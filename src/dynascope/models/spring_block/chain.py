@@ -111,24 +111,22 @@ class SpringBlock(eqx.Module):
         dt: length of a step, and the window of the noise.
         trials: independent repetitions at every grid point.
         seed: integer that fixes all randomness.
-        save_points: how many evenly spaced times to save (at most every step), or the times themselves.
-        dynamics: overdamped (5); inertial, unit masses with stick-slip friction on the noisy force (4), (S2), (S3); or
-            langevin, noise on the velocity after friction (S4), (S5).
+        save_points: how many evenly spaced times to save, or the times themselves.
+        dynamics: overdamped (5), inertial (4), (S2), (S3), or langevin (S4), (S5).
         damping: γ of the inertial and langevin dynamics.
         noise_decay: τ in ε(t) = ε·exp(−τ t).
         shared_noise: whether all blocks feel the same noise.
-        truncate: bound z of noise conditioned on |ζ| ≤ z standard deviations; none if not given.
+        truncate: bound z of noise conditioned on |ζ| ≤ z standard deviations.
         stop_tolerance: hold a trial from the first save at which no block has moved by more than this fraction of the
             target since the save before; `stop_time` then says when (NaN: never).
         start: positions at time 0, shaped (…grid, block); zero if not given.
         precision: float64 or float32.
-        progress: whether to draw a bar; by default on a terminal, after two seconds.
+        progress: whether to draw a bar; by default on a terminal.
 
-        Returns position (…grid, trial, time, block), load target − x (…, layer) for layers 0 … blocks, and over
-        (…, trial, time) energy, force k (y − x_L) on the last block and curvature, the mean of d_{ℓ+1} − d_ℓ
-        (positive: a concave load curve); for the second-order dynamics also velocity (…, block).
-        Trial i is the same path whatever else runs, and sees the same noise at every grid point.
-        Needs dt ≤ 1/(2 k) (overdamped: no block overshoots) or γ dt + 2 k dt² < 2 (the others: stability).
+        Returns position (…grid, trial, time, block), load target − x (…, layer) for layers 0 … blocks, and over (…,
+        trial, time) energy, force k (y − x_L) on the last block and curvature, the mean of d_{ℓ+1} − d_ℓ (positive:
+        concave); for the second-order dynamics also velocity. Trial i is the same path whatever else runs, and sees the
+        same noise at every grid point. Needs dt ≤ 1/(2 k), or γ dt + 2 k dt² < 2. More: docs/spring-block.md.
 
         >>> run = SpringBlock(noise=[0.0, 0.02]).simulate(duration=1.0, trials=4, save_points=3)
         >>> run["position"].dims, run["load"].shape

@@ -61,27 +61,23 @@ def estimate_chain(
 ) -> xr.Dataset:
     """Find the friction and noise with which the spring-block chain follows a measured path of load curves.
 
-    Least squares of D_0 − D_ℓ(t) against the mean path x' = g(Lx) of the chain from where it was first measured, by
-    Levenberg-Marquardt with exact derivatives, from many starts. Stiffness is 1, so that frictions are in units of the
-    load; the noise is ε = s·√dt, of which the mean path sees only the force s.
+    Least squares of D_0 − D_ℓ(t) against the mean path x' = g(Lx) of the chain from where it was first measured, from
+    many starts. Stiffness is 1, so that frictions are in units of the load; the noise is ε = s·√dt.
 
     load_path: D (time, layer) or (trial, time, layer), layers 0 … blocks; or a DataArray with these dimensions.
     times: (time,), by default the DataArray's coordinate, else 0, 1, 2, …; the first is where the chain starts.
-    time_scale: model time per unit of `times`, if known. target: y, the distance from layer 0 to the target, if known
-    (D_0 where a load of 0 means arrived). Both are fitted if not given: a network's loads have neither clock nor zero.
-    dt: window of the noise. shared_noise: whether all blocks feel the same noise.
-    confidence: of the intervals. simulations: how many chains are simulated for the intervals and to check the mean
-    path. seed: of those.
+    time_scale: model time per unit of `times`; fitted if not given.
+    target: y, the distance from layer 0 to the target (D_0 where a load of 0 means arrived); fitted if not given.
+    dt: window of the noise.
+    shared_noise: whether all blocks feel the same noise.
+    confidence: of the intervals.
+    simulations: how many chains are simulated for the intervals and to check the mean path.
+    seed: of those.
 
     Returns friction_right, friction_left, noise, time_scale, target and friction_difference = μ→ − μ←, each with _low
-    and _high; fitted_load (time, layer) beside the mean load; residual, the root mean square of their difference;
-    simulation_gap, the largest distance of the fitted load from the mean of the simulated chains; ok, with the
-    attribute reason. A friction or noise force that is not known to half the force y/(L+1) of an evenly loaded spring
-    is NaN, and ok is False: strong noise leaves only friction_difference, a chain without friction has no visible
-    noise, one without noise never feels friction_left, one at rest shows nothing.
-    Intervals are to first order. From 5 trials on they come from the spread of the trials, else from that of the
-    simulated chains; what the residual has beyond that is added with its own correlation in time.
-    Holds where the mean path does: the overdamped chain with k·dt ≪ 1.
+    and _high; fitted_load beside the mean load; residual (root mean square); simulation_gap; ok, with the attribute
+    reason. What the path does not tell is NaN, and ok is False. Holds where the mean path does: the overdamped chain
+    with k·dt ≪ 1. What cannot be told, and how good intervals are: docs/spring-block.md.
     Source: spring-block FIG. 4, where the parameters are set by hand.
 
     >>> chain = SpringBlock(friction_right=0.05, friction_left=0.1, noise=0.005)

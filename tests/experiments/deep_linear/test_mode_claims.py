@@ -1,20 +1,11 @@
 """The claims on the one-mode equation can fail, and fail for the right reason."""
 
-import functools
-
 import numpy as np
 import pytest
 
 from dynascope import ModeEquation
-from dynascope.experiments import registry
+from dynascope.experiments.deep_linear import mode_density
 from dynascope.models.mode_equation.model import Peak
-
-
-@functools.cache
-def _record(name):
-    """Computed once with the right formulas; what is spoilt is what `check` compares it with."""
-    experiment = registry.find(f"deep_linear/{name}")
-    return experiment.run(experiment.config("smoke"))
 
 
 def _scaled(factor):
@@ -69,20 +60,16 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_wrong_formula_is_caught(case, monkeypatch):
+def test_a_wrong_formula_is_caught(case, smoke, failed, monkeypatch):
+    """The record was made with the right formulas; what is spoilt is what it is held against."""
     name, method, spoil, expected = WRONG[case]
-    record, right = _record(name), getattr(ModeEquation, method)
-    assert not expected & _failed(name, record)
+    record, right = smoke(f"deep_linear/{name}")[0], getattr(ModeEquation, method)
+    assert not expected & failed(f"deep_linear/{name}", record)
     monkeypatch.setattr(ModeEquation, method, lambda self, *a, **k: spoil(right, self, *a, **k))
-    assert expected <= _failed(name, record)
+    assert expected <= failed(f"deep_linear/{name}", record)
 
 
-def _failed(name, record):
-    claims = registry.find(f"deep_linear/{name}").check(record)
-    return {claim.id for claim in claims if claim.verdict == "not reproduced"}
-
-
-def test_a_wrong_equation_is_caught(monkeypatch):
+def test_a_wrong_equation_is_caught(smoke, failed, monkeypatch):
     """A density that follows the printed drift is not that of simulated modes."""
     right = ModeEquation.density_path
 
@@ -90,7 +77,8 @@ def test_a_wrong_equation_is_caught(monkeypatch):
         fields = {name: getattr(self, name) for name in ("depth", "singular_value", "temperature", "label_noise")}
         return right(ModeEquation(**fields, ito="published"), *a, **k)
 
-    experiment = registry.find("deep_linear/mode_density")
+    record, _ = smoke("deep_linear/mode_density")
     monkeypatch.setattr(ModeEquation, "density_path", published)
-    claims = experiment.check(experiment.run(experiment.config("smoke")))
-    assert "mode-prop5.1" in {claim.id for claim in claims if claim.verdict == "not reproduced"}
+    _, path, shares = mode_density._spread_path(record.sizes["amplitude"])
+    spoilt = record.assign(predicted_share=(("time", "bin"), shares), density=(("time", "amplitude"), path))
+    assert failed("deep_linear/mode_density", spoilt) == {"mode-prop5.1"}

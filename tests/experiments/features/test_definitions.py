@@ -1,0 +1,52 @@
+"""Claims on feature measures fail when the measure is not what it says."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dynascope.experiments.features import definitions
+from dynascope.experiments.registry import find
+from dynascope.measure import spectrum
+
+WRONG = {
+    # what is spoilt, how, the claim that must notice, and how many draws that takes
+    "intensity": (
+        definitions,
+        "eigenfunctions",
+        lambda right: lambda train, test: (right(train, test)[0] * 1.05, right(train, test)[1]),
+        "alg-1-intensity",
+        30,
+    ),
+    "utilization": (spectrum, "_shares", lambda right: lambda *a: right(*a) ** 2, "eq-2.5-utilization", 2),
+    "collapse": (
+        definitions,
+        "neural_collapse",
+        lambda right: lambda x, labels: right(x * (1 + 0.01 * np.eye(*x.shape)), labels),
+        "prop-2.5-collapse",
+        2,
+    ),
+    "kappa": (
+        definitions,
+        "minimum_feature_distance",
+        lambda right: lambda x, y: right(x[:, :3], y),
+        "eq-2.9-minimal",
+        2,
+    ),
+    "pinv": (
+        definitions,
+        "data_separation",
+        lambda right: lambda x, labels, kind: right(x, labels, kind="trace"),
+        "s4-linear-layers",
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_measure_is_caught(case, monkeypatch):
+    module, name, spoil, claim, draws = WRONG[case]
+    monkeypatch.setattr(module, name, spoil(getattr(module, name)))
+    experiment = find("features/definitions")
+    findings = experiment.judge(experiment.record(replace(experiment.settings("smoke"), draws=draws)))
+    assert claim in {finding.id for finding in findings if finding.verdict == "not reproduced"}

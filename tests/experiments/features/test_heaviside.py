@@ -1,0 +1,26 @@
+"""Claims on the network that learns a step fail when it is not what it says."""
+
+from dynascope.experiments.features import heaviside
+from dynascope.experiments.registry import find
+
+UNTRAINED = heaviside.Config(
+    width=100, networks=2, batch_size=10, steps=20, learning_rate=1e-6, initial_networks=6, samples=400
+)
+
+
+def _failed(config):
+    experiment = find("features/heaviside")
+    return {
+        finding.id for finding in experiment.judge(experiment.record(config)) if finding.verdict == "not reproduced"
+    }
+
+
+def test_a_network_that_does_not_train_is_caught():
+    assert {"table-2.1-trained-quality", "fig-2.2-single-feature"} <= _failed(UNTRAINED)
+
+
+def test_another_initial_law_is_caught(monkeypatch):
+    """Without biases a network of one input has two features only."""
+    right = heaviside.initial_weights
+    monkeypatch.setattr(heaviside, "initial_weights", lambda *a: [(w, b * 0) for w, b in right(*a)])
+    assert "table-2.1-initial-quality" in _failed(UNTRAINED)

@@ -1,0 +1,97 @@
+"""The claims on linear modes can fail, and fail for the right reason."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dynascope.experiments.registry import find
+from dynascope.models.linear_modes import DiagonalNetwork, ScalarNetwork, TwoLayerLinear
+
+
+def _failed(findings):
+    return {finding.id for finding in findings if finding.verdict == "not reproduced"}
+
+
+def _later(values):
+    """A curve whose time runs at another rate."""
+    return values.roll(time=1)
+
+
+SPOILT = {
+    # experiment, what a wrong formula would have put into its record, claims that must fail
+    "printed rate": (
+        "theorem_1",
+        lambda r: {"output": r["printed_output"], "first": _later(r["first"])},
+        {"thm1-rate", "thm1-weights"},
+    ),
+    "limit": ("theorem_1", lambda r: {"amplification": 1.0001 * r["amplification"]}, {"eq6.14-limit"}),
+    "printed overlap": ("diagonal", lambda r: {"overlap": r["overlap_printed"]}, {"eq3.13-overlap"}),
+    "square root of the sigmoid": (
+        "two_layer",
+        lambda r: {"strength_sigmoid": np.sqrt(r["strength_sigmoid"])},
+        {"eqA.39-aligned", "eq3.15-strength"},
+    ),
+    "other rates": (
+        "eigenmodes",
+        lambda r: {"coefficient": _later(r["coefficient"]), "weights": r["weights_printed"]},
+        {"eq1.26-curves", "eqA.9-flow"},
+    ),
+    "learnability without its ridge": (
+        "learnability",
+        lambda r: {name: (r[name].dims, r[name].values[[0, 0, 2, 2]]) for name in ("share", "noise_loss")},
+        {"eq1.35-learnability", "eq1.35-noise-loss"},
+    ),
+    "everything is learned": (
+        "overfitting",
+        lambda r: {name: 0 * r[name] + 1 for name in ("theory_share", "theory_overfitting")},
+        {"eq1.36-learnability", "fig-1.5-learnability"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SPOILT)
+def test_a_wrong_formula_is_caught(case, smoke):
+    name, spoil, expected = SPOILT[case]
+    record, findings = smoke(f"linear_modes/{name}")
+    assert not expected & _failed(findings)
+    assert expected <= _failed(find(f"linear_modes/{name}").judge(record.assign(spoil(record))))
+
+
+WRONG = {
+    # what records do not hold: model, method, replacement, experiment, what makes it quick, claims that must fail
+    "weight lever without its square": (
+        ScalarNetwork,
+        "amplification",
+        lambda right, self, weight=1.0, **k: right(self, weight=np.sqrt(weight), **k),
+        "levers",
+        {},
+        {"table-6.1-flow"},
+    ),
+    "times": (
+        DiagonalNetwork,
+        "time_to_reach",
+        lambda right, self, f: 1.001 * right(self, f),
+        "diagonal",
+        {"modes": 8},
+        {"eq3.12-times"},
+    ),
+    "imbalance left out": (
+        TwoLayerLinear,
+        "imbalance",
+        lambda right, self: np.zeros_like(right(self)),
+        "two_layer",
+        {"repeats": 1},
+        {"balanced-gram"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_method_is_caught(case, monkeypatch):
+    model, method, spoil, name, quick, expected = WRONG[case]
+    right = getattr(model, method)
+    monkeypatch.setattr(model, method, lambda self, *a, **k: spoil(right, self, *a, **k))
+    experiment = find(f"linear_modes/{name}")
+    record = experiment.record(replace(experiment.settings("smoke"), **quick))
+    assert expected <= _failed(experiment.judge(record))
