@@ -39,13 +39,12 @@ The page is written by `make equations`; a test compares it with the code.
 
 - **Function**: its docstring names the item after `Source:`. What is derived from the item, or a class that names it
   in a range, stands here only where no function names it itself.
-- **Claim**: its source, or that of its experiment, names the item; a whole figure has the claims of its panels where
-  it has none of its own.
+- **Claim**: its source names the item, or that of its experiment where its own has no number; a whole figure has the
+  claims of its panels where it has none of its own.
 - **Test**: up to two that use one of the functions by name, in the folder of tests that mirrors the function's, and up
   to two that name one of the claims; those that name least else come first. Every claim is also judged in a smoke run,
   by `make verify-smoke`; where that is all, it stands here.
-- **Picture**: drawn by the experiments of the claims, at the scale that
-  [the results](results/README.md) name.
+- **Picture**: drawn by the experiments of the claims, at the scale that [the results](results/README.md) name.
 """
 
 
@@ -160,9 +159,7 @@ def _implemented() -> dict[Key, tuple[str, ...]]:
     for each in citations():
         for kind, number in each.source.items():
             ranked[each.source.paper, kind, number].add((each.rank, each.name))
-    return {
-        key: tuple(sorted(name for rank, name in found if rank == min(found)[0])) for key, found in ranked.items()
-    }
+    return {key: tuple(sorted(name for rank, name in found if rank == min(found)[0])) for key, found in ranked.items()}
 
 
 def _claimed() -> tuple[dict[Key, tuple[str, ...]], dict[Key, tuple[str, ...]]]:
@@ -171,14 +168,21 @@ def _claimed() -> tuple[dict[Key, tuple[str, ...]], dict[Key, tuple[str, ...]]]:
     for name in registry.names():
         experiment = registry.find(name)
         for claim in experiment.claims:
-            source = claim.source or experiment.source
-            for kind, number in source.items():
-                claims[source.paper, kind, number].append(f"{name}:{claim.id}")
-        for source in (experiment.source, *(claim.source for claim in experiment.claims if claim.source)):
-            for kind, number in source.items():
-                experiments[source.paper, kind, number].append(name)
-    first, second = ({key: tuple(dict.fromkeys(value)) for key, value in each.items()} for each in (claims, experiments))
+            for key in _numbered(claim.source) or _numbered(experiment.source):
+                claims[key].append(f"{name}:{claim.id}")
+                experiments[key].append(name)
+        for key in _numbered(experiment.source):
+            if key[1] in ("figure", "table"):
+                experiments[key].append(name)
+    first, second = (
+        {key: tuple(dict.fromkeys(names)) for key, names in table.items()} for table in (claims, experiments)
+    )
     return first, second
+
+
+def _numbered(source: Source | None) -> list[Key]:
+    items = source.items() if source else ()
+    return [(source.paper, kind, number) for kind, number in items if kind != "section"]
 
 
 def find_all() -> list[Item]:
@@ -236,7 +240,9 @@ def _row(item: Item, anchors: Mapping[str, str]) -> str:
 def _function(name: str) -> str:
     """A link to the file, with the name in it as an anchor; the site makes it one to the reference."""
     parts = name.split(".")
-    depth = next(count for count in range(len(parts), 0, -1) if (PACKAGE / Path(*parts[:count])).with_suffix(".py").exists())
+    depth = next(
+        count for count in range(len(parts), 0, -1) if (PACKAGE / Path(*parts[:count])).with_suffix(".py").exists()
+    )
     inside = ".".join(parts[depth:])
     anchor = "" if inside.split(".")[-1].startswith("_") else f"#{inside}"
     return f"[`{inside}`](../src/dynascope/{'/'.join(parts[:depth])}.py{anchor})"
@@ -247,7 +253,9 @@ def _claims(claims: Iterable[str]) -> str:
     grouped = defaultdict(list)
     for experiment, _, claim in (each.partition(":") for each in claims):
         grouped[experiment].append(f"`{claim}`")
-    more = {name: f" and {len(ids) - MOST_CLAIMS} more" if len(ids) > MOST_CLAIMS else "" for name, ids in grouped.items()}
+    more = {
+        name: f" and {len(ids) - MOST_CLAIMS} more" if len(ids) > MOST_CLAIMS else "" for name, ids in grouped.items()
+    }
     return "; ".join(
         f"[`{name}`](../src/dynascope/experiments/{name}.py): {', '.join(ids[:MOST_CLAIMS])}{more[name]}"
         for name, ids in grouped.items()

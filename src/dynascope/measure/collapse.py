@@ -109,7 +109,7 @@ def neural_collapse(features: Any, labels: Any, weight: Any = None, bias: Any = 
     NumPy, PyTorch or JAX, any units. Time does not enter. Meant for balanced classes: class means count alike. What
     needs class means that differ from μ_g, or weights that are not 0, is else NaN. More: docs/measures.md.
     Returns a Dataset of these numbers, centred_means (class, feature) and cosine (class, other).
-    Source: layerwise (2.10), (2.11), (D.1)–(D.9); Papyan, Han and Donoho (2020).
+    Source: layerwise (2.10), (2.11), (2.13), (2.14), (D.1)–(D.9); Papyan, Han and Donoho (2020).
 
     >>> labels = np.arange(12) % 3
     >>> found = neural_collapse(np.eye(3)[labels], labels, np.eye(3))

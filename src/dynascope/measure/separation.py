@@ -138,7 +138,6 @@ def _targets(xp: Any, targets: Any, samples: int) -> Any:
 
 def class_split(xp: Any, x: Any, codes: Int[np.ndarray, " sample"], classes: int) -> tuple[Any, Any, Any]:
     """Class means about the grand mean (class, feature), those of each sample's class, and what is left of it.
-    Source: layerwise (2.13), (2.14).
 
     >>> class_split(np, np.array([[0.0], [2.0], [7.0]]), np.array([0, 0, 1]), 2)[0].tolist()
     [[-2.0], [4.0]]

@@ -284,7 +284,7 @@ class LocallyElastic(eqx.Module):
 
         Returns point (…grid, trial, time, class, sample, feature) and class_mean (…, trial, time, class, feature).
         A trial does not depend on how many others run, and sees the same noise at every noise level. With the exact
-        method its path depends on the saved times (its law does not). Source: elastic (2), (4), (5).
+        method its path depends on the saved times (its law does not). Source: elastic (1), (2), (4), (5).
 
         >>> run = LocallyElastic().simulate(duration=2.0, samples=5, trials=3, save_points=4)
         >>> run["point"].dims, run["class_mean"].shape

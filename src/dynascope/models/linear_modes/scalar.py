@@ -140,6 +140,7 @@ class ScalarNetwork(eqx.Module):
 
         Returns what `solve` returns, with trial after the grid; gamma is measured, Σ(a + b)²/Σ(a(0) + b(0))².
         A trial is the same whatever else runs, and starts from the same standard normal weights at every grid point.
+        Source: layerwise (6.1).
 
         >>> run = ScalarNetwork(target=[0.5, 2.0], width=4).simulate(duration=1.0, trials=3, save_points=5)
         >>> run["first"].dims, run["output"].shape

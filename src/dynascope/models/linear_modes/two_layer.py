@@ -110,7 +110,7 @@ class TwoLayerLinear(eqx.Module):
         times: increasing list from 0 or later. accuracy: relative error allowed per step.
         Returns what `solve` returns, and first (…grid, time, input, hidden) and second (…grid, time, hidden, output).
         Where it starts between saddles, errors grow as fast as the modes do: the results are then good to about
-        accuracy × (weights at the end/weights at the start).
+        accuracy × (weights at the end/weights at the start). Source: layerwise (A.22), (A.26), (A.28).
 
         >>> run = TwoLayerLinear([[1.0]], [[0.5]], [[0.3]]).solve_numerically([0.0, 9.0])
         >>> run["product"].values.ravel().round(4).tolist()

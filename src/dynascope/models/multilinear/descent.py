@@ -34,7 +34,7 @@ class Options:
 
 def full_step(state: dict[str, Any], noise: Any, time: Any, p: Any, dt: Any) -> dict[str, Any]:
     """One step on the whole loss: a_k ← a_k + η share_k b_k (S − a_k b_k), b_k likewise (B.6), (B.7).
-    Source: layerwise (4.9), (4.10), (B.6), (B.7), (C.3).
+    Source: layerwise (B.6), (B.7), (C.3).
     """
     share = p["share"]
     if "weight" in state:  # (C.3)

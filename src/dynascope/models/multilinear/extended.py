@@ -34,6 +34,7 @@ class ExtendedSkill:
 
         Returns over time strength a B·readout, loss on the data, first a, second B (time, basis) and imbalance
         a² − |B|², which the flow conserves (Lemma 3). Time is steps; relative error 1e-10.
+        Source: layerwise (B.21), (B.23).
 
         >>> run = scaled_skill(1.0, frequency=1.0, target=1.0).solve([0.0, 20.0], 0.1, [0.1])
         >>> run["strength"].round(6).values.tolist()
@@ -129,6 +130,7 @@ def minimum_norm_strength(features: Any, readout: Any) -> Float[np.ndarray, "...
 
     features: e_l(x_j), (…, sample, basis), any number of leading axes. readout: (basis,), of length 1: g in the basis.
     Where samples determine everything it is 1. Found by singular values, not by any closed form.
+    Source: layerwise (C.5).
 
     >>> float(minimum_norm_strength([[1.0, 1.0]], [1.0, 0.0]).round(6))
     0.5

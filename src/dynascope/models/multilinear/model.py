@@ -140,7 +140,7 @@ class Multilinear(eqx.Module):
         (4.11) averaged over d_k ~ Binomial(D, P(k)). What is not given is without limit; a model has the first
         `parameters` skills, and R = 0 for the others (the printed (B.14) leaves them at R(0), which a model without
         their basis function cannot have). Shape: grid, then that of `skill`, then that of the resources together.
-        Source: layerwise (4.11), (4.26), (4.27), (B.1), (B.12), (B.14), Lemma 1, Corollary B.1.1.
+        Source: layerwise (4.11), (4.26), (4.27), (B.1), (B.12), (B.14), Figure 4.1, Lemma 1, Corollary B.1.1.
 
         >>> Multilinear(target=5.0).strength([1, 2], time=[0.0, 1e3]).round(3).tolist()
         [[0.01, 5.0], [0.01, 5.0]]
@@ -177,7 +177,7 @@ class Multilinear(eqx.Module):
     def exponent(self, resource: str) -> Float[np.ndarray, "..."]:
         """Exponent of the loss in "time", "data", "parameters" or "compute": Table 4.1.
 
-        −α/(α+1), −α/(α+1), −α, −α/(α+2). Source: layerwise (4.25), (4.34), (4.36), Table 4.1.
+        −α/(α+1), −α/(α+1), −α, −α/(α+2). Source: layerwise (4.16), (4.25), (4.34), (4.36), Table 4.1.
 
         >>> float(Multilinear(skill_exponent=0.6).exponent("time").round(3))
         -0.375
@@ -255,7 +255,7 @@ class Multilinear(eqx.Module):
         kind: "time" (x: steps), "data" (samples) or "parameters" (basis functions, such as hidden nodes).
         skill: ranks. x: a number or list. calibration: the factor on the rate (called 𝓑² in (5.2)), D_c or N_c, as
         found by `estimate_emergence`; 1 is the plain model. published: (5.5) as printed instead of its correction.
-        Source: layerwise (5.2), (5.5), (5.9).
+        Source: layerwise (5.2), (5.5), (5.9), Proposition B.1.1, Proposition B.1.2.
 
         >>> model = Multilinear(skills=5, target=5.0)
         >>> model.emergence("data", [1, 2], [800, 1600], calibration=800.0).round(2).tolist()
@@ -325,7 +325,7 @@ class Multilinear(eqx.Module):
         Returns loss over all skills and training_loss over the training set (…grid, trial, time), and strength
         (…grid, trial, time, skill). Trial i is the same run whatever else runs, and draws the same random numbers at
         every grid point. Needs η S < 1 (linear: η < 2) times the largest share of one skill in a step, which is 1 for
-        sampled batches: then no step can diverge.
+        sampled batches: then no step can diverge. Source: layerwise (4.9), (4.10), (B.6), (B.7), (C.3).
 
         >>> run = Multilinear(learning_rate=[0.05, 0.1]).simulate(steps=20, trials=4, save_points=3)
         >>> run["strength"].dims, run["loss"].shape
