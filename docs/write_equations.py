@@ -232,7 +232,7 @@ def _row(item: Item, anchors: Mapping[str, str]) -> str:
         _claims(item.claims),
         ", ".join(f"[`{name}`](../{file})" for file, name in (test.split("::") for test in item.tests)),
         ", ".join(f"[{picture.partition('-')[2][:-4]}](results/{picture})" for picture in item.pictures),
-        _linked(item, anchors),
+        reason(item, anchors),
     )
     return f"| {' | '.join(cells)} |"
 
@@ -262,8 +262,8 @@ def _claims(claims: Iterable[str]) -> str:
     )
 
 
-def _linked(item: Item, anchors: Mapping[str, str]) -> str:
-    """The reason, in which an item that is named is a link."""
+def reason(item: Item, anchors: Mapping[str, str]) -> str:
+    """Why there is nothing to check; an item that is named there is a link."""
 
     def link(found: re.Match[str]) -> str:
         named = found[0] if found[0].startswith(PAPERS) else f"{item.paper} {found[0]}"
