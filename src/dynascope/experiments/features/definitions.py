@@ -1,18 +1,21 @@
-"""Equations of chapters 1 and 2 and appendix D, each held against an explicit computation with matrices."""
+"""layerwise chapters 1 and 2, appendix D: Definitions of feature measures.
 
-import time
-from dataclasses import asdict, dataclass
-from typing import Any
+Each equation is held against an explicit computation with matrices. One claim belongs to spring-block S4.
+"""
+
+from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Claim, three_errors
-from dynascope.experiments.registry import Experiment
+from dynascope import plots
+from dynascope.experiments.claims import Claim, Judgement, corrected, equal
+from dynascope.experiments.experiment import Axes, Experiment, Panels
+from dynascope.experiments.sources import Source
 from dynascope.measure.collapse import neural_collapse
 from dynascope.measure.separation import data_separation
 from dynascope.measure.spectrum import eigenfunctions, feature_spectrum, minimum_feature_distance
-from dynascope.records import with_provenance
+from dynascope.statistics.errors import over_trials
 
 _ROUNDING = 1e-9
 
@@ -28,39 +31,11 @@ class Config:
     seed: int = 29
 
 
-SCALES = {"smoke": Config(draws=12), "laptop": Config(), "paper": Config(draws=200, samples=2000)}
-INTENSITY = Claim("alg-1-intensity", "layerwise Algorithm 1", "the intensity of a feature is s_k²")
-UTILIZATION = Claim(
-    "eq-2.5-utilization",
-    "layerwise (2.5)",
-    "cumulative utilization is the share of the outputs that k features express",
-)
-PROJECTOR = Claim(
-    "eq-2.19-projector", "layerwise (2.19)", "⟨C f_i|T_MP[C f_j − 1]⟩ = a_2 (δ_ij − 1/C) for one-hot outputs"
-)
-MEANS = Claim("eq-2.18-class-means", "layerwise (2.18)", "class means obey μ_i·μ_j = ⟨f_i|T f_j⟩")
-EIGENSPACES = Claim(
-    "def-1-eigenspaces", "layerwise Definition 1, (2.8)", "a_1|1⟩⟨1| + a_2 P has the eigenvalues a_1 + a_2 and a_2 only"
-)
-COLLAPSE = Claim("prop-2.5-collapse", "layerwise Propositions 2.5.1, 2.5.2", "an MP operator implies NC1 and NC2")
-MINIMAL = Claim("eq-2.9-minimal", "layerwise (2.7) to (2.9)", "an MP operator has κ = 0 and C effective features")
-LINEAR = Claim(
-    "s4-linear-layers", "spring-block S4, FIG. S14", "log tr(Σw Σb⁺) does not see linear layers, log(tr Σw/tr Σb) does"
-)
-
-
 def run(config: Config) -> xr.Dataset:
     """Draw random cases; note what matrices say, what the corrected and what the printed formula says."""
-    begun = time.perf_counter()
     random = np.random.default_rng(config.seed)
-    parts = [
-        xr.merge([part(config, random) for part in (_intensity, _utilization, _operators, _minimal, _linear)])
-        for _ in range(config.draws)
-    ]
-    return with_provenance(
-        xr.concat(parts, "draw"), "FeatureDefinitions", asdict(config), options={}, seed=config.seed,
-        precision="float64", wall_time=time.perf_counter() - begun,
-    )  # fmt: skip
+    parts = (_intensity, _utilization, _operators, _minimal, _linear)
+    return xr.concat([xr.merge([part(config, random) for part in parts]) for _ in range(config.draws)], "draw")
 
 
 def _intensity(config: Config, random: np.random.Generator) -> xr.Dataset:
@@ -85,8 +60,9 @@ def _utilization(config: Config, random: np.random.Generator) -> xr.Dataset:
         for flag in (False, True)
     )
     expressed = [1 - ((orthonormal - fit) ** 2).sum() / config.classes for fit in fits]
-    names = {"expressed": expressed, "utilization": ours, "utilization_printed": printed}
-    return xr.Dataset({name: ("k", value) for name, value in names.items()})
+    return xr.Dataset(
+        {"expressed": ("k", expressed), "utilization": ("k", ours), "utilization_printed": ("k", printed)}
+    )
 
 
 def _operators(config: Config, random: np.random.Generator) -> xr.Dataset:
@@ -154,86 +130,123 @@ def _linear(config: Config, random: np.random.Generator) -> xr.Dataset:
     return xr.Dataset(changes)
 
 
-def check(record: xr.Dataset) -> tuple[Claim, ...]:
-    """Judge each equation over all draws."""
-    value = {name: record[name].values for name in record.data_vars}
-    case = {name: record[name].isel(draw=0).values.ravel() for name in record.data_vars}  # of formulas without noise
-    draws = record.sizes["draw"]
-    error = value["intensity"].std(axis=0, ddof=1) / np.sqrt(draws)
+def _intense(record: xr.Dataset) -> Judgement:
+    measured, printed = (over_trials(record[name].values, axis=0) for name in ("intensity", "intensity_printed"))
     # eigenvalues of a covariance from N samples repel each other, by ρ_1 ρ_2/(ρ_1 − ρ_2)/N = 2/N to first order
-    bias = 4 / (value["intensity_printed"][:, 0].mean() / 2)
-    pairs = {"expressed": "utilization", "projector": "projector_expected", "eigenvalues": "eigenvalues_expected"}
-    gap = {name: f"{np.abs(value[name] - value[other]).max():.0e}" for name, other in pairs.items()}
-    return (
-        INTENSITY.corrects(
-            value["intensity"].mean(axis=0), [2.0, 1.0], three_errors(error) + bias,
-            published=value["intensity_printed"].mean(axis=0), standard_error=error,
-            note="s_k²/N: features with covariance eigenvalues 2 and 1, below (1.29); the printed s_k² grows with N",
-        ),
-        UTILIZATION.corrects(
-            case["expressed"], case["utilization"], _ROUNDING, published=case["utilization_printed"],
-            note="without the square, on orthonormal functions; least squares with k = 1, p/4, p/2 and p (where it is "
-            f"1) features in one draw; all draws agree within {gap['expressed']}",
-        ),
-        PROJECTOR.corrects(
-            case["projector"], case["projector_expected"], _ROUNDING, published=case["projector_printed"],
-            note=f"a_2 (C δ_ij − 1), as (D.12) derives; all draws agree within {gap['projector']}",
-        ),
-        MEANS.corrects(
-            case["means"], case["means_printed"] * _classes(record) ** 2, _ROUNDING, published=case["means_printed"],
-            note="C² ⟨f_i|T f_j⟩, as (2.17) and (D.17) have it",
-        ),
-        EIGENSPACES.corrects(
-            case["eigenvalues"], case["eigenvalues_expected"], _ROUNDING, published=case["eigenvalues_printed"],
-            note="true only where the outputs span the constant; else the extremes are (a_1 + a_2 ± √((a_1 − a_2)² + "
-            f"4 a_1 a_2 |P1|²))/2; all draws agree within {gap['eigenvalues']}",
-        ),
-        COLLAPSE.equals(value["collapse"], 0.0, _ROUNDING, note="NC1, (2.10), NC2 lengths, NC2 angles"),
-        MINIMAL.equals(
-            np.column_stack([value["kappa"], value["dimensions"] - _classes(record)]), 0.0, _ROUNDING,
-            note="κ, and C taken off the dimensions of intensity, utilization and quality",
-        ),
-        LINEAR.equals(
-            value["pinv_few"], 0.0, _ROUNDING,
-            note=f"exact with fewer features than classes, where log(tr Σw/tr Σb) moves by {_size(value['trace_few'])} "
-            f"(rms); with more features Σb is singular and log tr(Σw Σb⁺) moves too, by {_size(value['pinv_many'])}",
-        ),
-    )  # fmt: skip
+    bias = 4 / (printed.mean[0] / 2)
+    note = "s_k²/N: features with covariance eigenvalues 2 and 1, below (1.29); the printed s_k² grows with N"
+    return corrected(measured, [2.0, 1.0], bias, published=printed.mean, note=note)
 
 
-def _size(values: np.ndarray) -> str:
-    return f"{np.sqrt((values**2).mean()):.2f}"
+def _corrects(record: xr.Dataset, found: str, expected: str, note: str) -> Judgement:
+    """One draw of a formula without noise; the note says how well all draws agree."""
+    gap = float(abs(record[found] - record[expected]).max())
+    names = (found, expected, f"{expected.removesuffix('_expected')}_printed")
+    measured, right, printed = (record[name].isel(draw=0).values.ravel() for name in names)
+    return corrected(measured, right, _ROUNDING, published=printed, note=f"{note}; all draws agree within {gap:.0e}")
 
 
-def _classes(record: xr.Dataset) -> int:
-    return int(record.sizes["i"])
+def _means(record: xr.Dataset) -> Judgement:
+    found, printed = (record[name].isel(draw=0).values.ravel() for name in ("means", "means_printed"))
+    note = "C² ⟨f_i|T f_j⟩, as (2.17) and (D.17) have it"
+    return corrected(found, printed * record.sizes["i"] ** 2, _ROUNDING, published=printed, note=note)
 
 
-def plot(record: xr.Dataset) -> Any:
-    """Draw the share of the outputs that k features express beside both formulas."""
-    from dynascope.plots import PALETTE, new_figure  # noqa: PLC0415 (computing never imports plotting)
+def _minimally(record: xr.Dataset) -> Judgement:
+    values = np.column_stack([record["kappa"], record["dimensions"] - record.sizes["i"]])
+    note = "κ, and C taken off the dimensions of intensity, utilization and quality"
+    return equal(values, 0.0, _ROUNDING, note=note)
 
-    figure, axes = new_figure(width=5.5, height=4.0)
-    ax = axes[0, 0]
-    places = ["1", "p/4", "p/2", "p"]
+
+def _unseen(record: xr.Dataset) -> Judgement:
+    trace, pinv = (f"{np.sqrt((record[name].values ** 2).mean()):.2f}" for name in ("trace_few", "pinv_many"))
+    note = (
+        f"exact with fewer features than classes, where log(tr Σw/tr Σb) moves by {trace} (rms); "
+        f"with more features Σb is singular and log tr(Σw Σb⁺) moves too, by {pinv}"
+    )
+    return equal(record["pinv_few"], 0.0, _ROUNDING, note=note)
+
+
+def _draw(record: xr.Dataset, ax: Axes) -> None:
+    """The share of the outputs that k features express beside both formulas."""
     for name, label, style in (
         ("expressed", "least squares", "o"),
         ("utilization", "corrected (2.5)", "-"),
         ("utilization_printed", "(2.5) as printed", "--"),
     ):
-        ax.plot(places, record[name].mean("draw"), style, color=PALETTE[len(ax.lines)], label=label)
+        values, colour = record[name].mean("draw"), plots.PALETTE[len(ax.lines)]
+        ax.plot(["1", "p/4", "p/2", "p"], values, style, color=colour, label=label)
     ax.set(xlabel="number k of features", ylabel="cumulative utilization (share)", ylim=(0, 1.05))
-    ax.legend(frameon=False)
-    return figure
 
 
 EXPERIMENT = Experiment(
-    title="Definitions of feature measures",
-    source="layerwise chapters 1 and 2, appendix D; spring-block S4",
-    kind="equation",
-    claims=(INTENSITY, UTILIZATION, PROJECTOR, MEANS, EIGENSPACES, COLLAPSE, MINIMAL, LINEAR),
-    scales=SCALES,
-    run=run,
-    check=check,
-    plot=plot,
+    Source("layerwise", place="chapters 1 and 2, appendix D"),
+    Config(),
+    run,
+    claims=(
+        Claim(
+            "alg-1-intensity",
+            "the intensity of a feature is s_k²",
+            _intense,
+            Source("layerwise", theorem="Algorithm 1"),
+        ),
+        Claim(
+            "eq-2.5-utilization",
+            "cumulative utilization is the share of the outputs that k features express",
+            lambda r: _corrects(
+                r,
+                "expressed",
+                "utilization",
+                "without the square, on orthonormal functions; least squares with k = 1, p/4, p/2 and p (where it is "
+                "1) features in one draw",
+            ),
+            Source("layerwise", equation="2.5"),
+        ),
+        Claim(
+            "eq-2.19-projector",
+            "⟨C f_i|T_MP[C f_j − 1]⟩ = a_2 (δ_ij − 1/C) for one-hot outputs",
+            lambda r: _corrects(r, "projector", "projector_expected", "a_2 (C δ_ij − 1), as (D.12) derives"),
+            Source("layerwise", equation="2.19"),
+        ),
+        Claim(
+            "eq-2.18-class-means",
+            "class means obey μ_i·μ_j = ⟨f_i|T f_j⟩",
+            _means,
+            Source("layerwise", equation="2.18"),
+        ),
+        Claim(
+            "def-1-eigenspaces",
+            "a_1|1⟩⟨1| + a_2 P has the eigenvalues a_1 + a_2 and a_2 only",
+            lambda r: _corrects(
+                r,
+                "eigenvalues",
+                "eigenvalues_expected",
+                "true only where the outputs span the constant; else the extremes are (a_1 + a_2 ± √((a_1 − a_2)² + "
+                "4 a_1 a_2 |P1|²))/2",
+            ),
+            Source("layerwise", theorem="Definition 1", equation="2.8"),
+        ),
+        Claim(
+            "prop-2.5-collapse",
+            "an MP operator implies NC1 and NC2",
+            lambda r: equal(r["collapse"], 0.0, _ROUNDING, note="NC1, (2.10), NC2 lengths, NC2 angles"),
+            Source("layerwise", theorem="Proposition 2.5.1, Proposition 2.5.2"),
+        ),
+        Claim(
+            "eq-2.9-minimal",
+            "an MP operator has κ = 0 and C effective features",
+            _minimally,
+            Source("layerwise", equation="2.7–2.9"),
+        ),
+        Claim(
+            "s4-linear-layers",
+            "log tr(Σw Σb⁺) does not see linear layers, log(tr Σw/tr Σb) does",
+            _unseen,
+            Source("spring-block", section="S4", figure="S14"),
+        ),
+    ),
+    picture=Panels(_draw, width=5.5, height=4.0),
+    smoke={"draws": 12},
+    paper={"draws": 200, "samples": 2000},
+    model="FeatureDefinitions",
 )

@@ -1,20 +1,20 @@
-"""Equations (3.6)–(3.14): the diagonal network from any start, its times and its stages."""
+"""layerwise (3.6)–(3.14): Diagonal networks from any start, and their stages."""
 
 from dataclasses import dataclass
-from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from scipy.interpolate import CubicSpline
 
-from dynascope.experiments.claims import Claim
-from dynascope.experiments.linear_modes.gradient_flow import gradient_flow
-from dynascope.experiments.registry import Experiment
+from dynascope import plots
+from dynascope.experiments.claims import Claim, Judgement, corrected, equal
+from dynascope.experiments.experiment import Axes, Experiment, Panels
+from dynascope.experiments.linear_modes.gradient_flow import EXACT, exact, gradient_flow
+from dynascope.experiments.linear_modes.losses import diagonal_loss
+from dynascope.experiments.sources import Source
 from dynascope.models.linear_modes import DiagonalNetwork
 
 TIMES = tuple(np.linspace(0.0, 6.0, 25))
-_EXACT = 1e-8  # the solver's error, with room
 _SPLINE = 1e-7  # interpolation between the integrated points
 
 
@@ -29,20 +29,6 @@ class Config:
     seed: int = 36
 
 
-SCALES = {"smoke": Config(modes=40), "laptop": Config(), "paper": Config(modes=2000)}
-ANY_START = Claim("eq3.6-any-start", "layerwise (3.6), solved", "weights from any a(0), b(0) follow the closed form")
-SIGMOID = Claim("eq3.9-sigmoid", "layerwise (3.9)", "with a(0) = b(0) the product is the sigmoid (3.9)")
-CONSERVED = Claim("eq3.8-conserved", "layerwise (3.8)", "a² − b² does not change")
-TIMES_MET = Claim("eq3.12-times", "layerwise (3.12)", "a mode reaches ε at τ_e(ε) and 1 − ε at τ_e + τ_s")
-OVERLAP = Claim("eq3.13-overlap", "layerwise (3.13)", "stages overlap by the ε of (3.13), where the ratio multiplies")
-
-
-def loss(weights: Any, data: Any) -> Any:
-    """½ Σ E[x²] (a b − S)²: (3.2) for the diagonal network on independent inputs."""
-    variance, target = data
-    return jnp.sum(variance * (weights["first"] * weights["second"] - target) ** 2) / 2
-
-
 def run(config: Config) -> xr.Dataset:
     """Random modes: every fourth with a(0) = b(0), the others free; and pairs of modes for the overlap."""
     random = np.random.default_rng(config.seed)
@@ -54,7 +40,7 @@ def run(config: Config) -> xr.Dataset:
     network = DiagonalNetwork(variance, target, first, second)
     record = network.solve(TIMES)
     start = {"first": first, "second": second}
-    flow = gradient_flow(loss, start, TIMES, data=(variance, target))
+    flow = gradient_flow(diagonal_loss, start, TIMES, data=(variance, target))
     for name, path in flow.items():
         record[f"{name}_flow"] = (("mode", "time"), path.T)
     a0b0 = (first * second)[:, None]
@@ -67,13 +53,15 @@ def run(config: Config) -> xr.Dataset:
     return record.merge(_overlaps(config), combine_attrs="override")
 
 
-def _reached(network: DiagonalNetwork, start: dict[str, np.ndarray], data: Any, threshold: float) -> np.ndarray:
+def _reached(
+    network: DiagonalNetwork, start: dict[str, np.ndarray], data: tuple[np.ndarray, ...], threshold: float
+) -> np.ndarray:
     """What share of its target the flow of each mode has reached when (3.12) says ε and 1 − ε."""
     emerged = network.time_to_reach(threshold)
     moments = np.stack([emerged, emerged + network.saturation_time(threshold)], axis=-1)  # (mode, level)
     known = np.isfinite(moments).all(axis=-1)
     times, place = np.unique(np.concatenate([[0.0], moments[known].ravel()]), return_inverse=True)
-    flow = gradient_flow(loss, start, times, data=data)
+    flow = gradient_flow(diagonal_loss, start, times, data=data)
     share = (flow["first"] * flow["second"] / data[1])[:, known]  # (time, mode)
     reached = np.full(moments.shape, np.nan)
     reached[known] = share[place[1:].reshape(-1, 2), np.arange(known.sum())[:, None]]
@@ -85,7 +73,7 @@ def _overlaps(config: Config) -> xr.Dataset:
     times = np.linspace(0.0, 25.0, 1001)
     weights = np.full(2 * len(config.variances), config.start)
     variance = np.array([[1.0, other] for other in config.variances])
-    flow = gradient_flow(loss, {"first": weights, "second": weights}, times, data=(variance.ravel(), 1.0))
+    flow = gradient_flow(diagonal_loss, {"first": weights, "second": weights}, times, data=(variance.ravel(), 1.0))
     share = (flow["first"] * flow["second"]).reshape(times.size, -1, 2)
     measured = []
     for pair in range(variance.shape[0]):
@@ -93,73 +81,94 @@ def _overlaps(config: Config) -> xr.Dataset:
         measured.append(float(CubicSpline(times, share[:, pair, 1])(meet)))
     network = DiagonalNetwork(variance, 1.0, config.start, config.start)
     ratio, gap = 1 / config.start**2 - 1, (variance[:, 1] - variance[:, 0]) / variance.sum(axis=1)
-    return xr.Dataset(
-        {
-            "overlap_flow": ("pair", measured),
-            "overlap": ("pair", network.stage_overlap()[:, 0]),
-            "overlap_printed": ("pair", network.stage_overlap(published=True)[:, 0]),
-            "overlap_as_power": ("pair", 1 / (1 + ratio**gap)),
-        }
-    )
+    values = {
+        "overlap_flow": measured,
+        "overlap": network.stage_overlap()[:, 0],
+        "overlap_printed": network.stage_overlap(published=True)[:, 0],
+        "overlap_as_power": 1 / (1 + ratio**gap),
+    }
+    return xr.Dataset({name: ("pair", value) for name, value in values.items()})
 
 
-def check(record: xr.Dataset) -> tuple[Claim, ...]:
-    """Hold the closed forms against the integrated flow."""
-    gap = max(float(abs(record[name] - record[f"{name}_flow"]).max()) for name in ("first", "second"))
-    product = record["first_flow"] * record["second_flow"]
-    equal = abs(product - record["sigmoid"]).where(record["equal"])
+def _conserved(record: xr.Dataset) -> Judgement:
     kept = record["first_flow"] ** 2 - record["second_flow"] ** 2
-    reached = record["reached"].dropna("mode")
-    power = ", ".join(f"{v:.3g}" for v in record["overlap_as_power"].values)
-    return (
-        ANY_START.equals(gap, 0.0, _EXACT, note=f"largest error over {record.sizes['mode']} modes"),
-        SIGMOID.equals(float(equal.max()), 0.0, _EXACT, note="largest error over modes with a(0) = b(0)"),
-        CONSERVED.equals(float(abs(kept - kept.isel(time=0)).max()), 0.0, _EXACT),
-        TIMES_MET.equals(
-            [float(reached.isel(level=k).isel(mode=index)) for k in (0, 1) for index in (0, 1, 2, -1)],
-            np.repeat(record["wanted"].values, 4), _EXACT,
-            note=f"largest error of all {reached.sizes['mode']}: {float(abs(reached - record['wanted']).max()):.1g}",
-        ),
-        OVERLAP.corrects(
-            record["overlap_flow"].values, record["overlap"].values, _SPLINE,
-            published=record["overlap_printed"].values,
-            note=f"the ratio is an exponent and has the other sign; as an exponent with the printed sign: {power}",
-        ),
-    )  # fmt: skip
+    return exact(kept - kept.isel(time=0))
 
 
-def plot(record: xr.Dataset) -> Any:
-    """Draw a few modes from unequal starts, and the overlap of stages."""
-    from dynascope.plots import PALETTE, axis_label, new_figure  # noqa: PLC0415 (computing never imports plotting)
+def _timed(record: xr.Dataset) -> Judgement:
+    reached, wanted = record["reached"].dropna("mode"), record["wanted"]
+    note = f"largest error of all {reached.sizes['mode']}: {float(abs(reached - wanted).max()):.1g}"
+    some = reached.isel(mode=[0, 1, 2, -1]).transpose("level", "mode")
+    return equal(some, wanted.values[:, None], EXACT, note=note)
 
-    figure, axes = new_figure(columns=2)
-    for colour, index in zip(PALETTE, range(5), strict=False):
+
+def _overlapping(record: xr.Dataset) -> Judgement:
+    power = ", ".join(f"{value:.3g}" for value in record["overlap_as_power"].values)
+    note = f"the ratio is an exponent and has the other sign; as an exponent with the printed sign: {power}"
+    measured, expected, printed = (record[name] for name in ("overlap_flow", "overlap", "overlap_printed"))
+    return corrected(measured, expected, _SPLINE, published=printed, note=note)
+
+
+def _draw_modes(record: xr.Dataset, ax: Axes) -> None:
+    """A few modes from unequal starts."""
+    for colour, index in zip(plots.PALETTE, range(5), strict=False):
         mode = record.isel(mode=index)
-        axes[0, 0].plot(mode["time"], mode["first_flow"] * mode["second_flow"], "o", color=colour, markersize=3)
-        axes[0, 0].plot(mode["time"], mode["product"], color=colour, linewidth=1)
-    axes[0, 0].set_xlabel(axis_label(record["time"]))
-    axes[0, 0].set_ylabel("a b (points: flow, lines: closed form)")
+        ax.plot(mode["time"], mode["first_flow"] * mode["second_flow"], "o", color=colour, markersize=3)
+        ax.plot(mode["time"], mode["product"], color=colour, linewidth=1)
+    ax.set(xlabel=plots.axis_label(record["time"]), ylabel="a b (points: flow, lines: closed form)")
+
+
+def _draw_overlaps(record: xr.Dataset, ax: Axes) -> None:
     for name, marker, label in (
         ("overlap_flow", "o", "gradient flow"),
         ("overlap", "x", "corrected (3.13)"),
         ("overlap_printed", "v", "(3.13) as printed"),
         ("overlap_as_power", "^", "printed ratio as exponent"),
     ):
-        axes[0, 1].plot(record["pair"], record[name], marker, label=label, fillstyle="none")
-    axes[0, 1].set_xticks(record["pair"].values)
-    axes[0, 1].set_xlabel("pair of modes")
-    axes[0, 1].set_ylabel("overlap ε of stages")
-    axes[0, 1].legend(frameon=False, fontsize="small")
-    return figure
+        ax.plot(record["pair"], record[name], marker, label=label, fillstyle="none")
+    ax.set(xlabel="pair of modes", ylabel="overlap ε of stages", xticks=record["pair"].values)
 
 
 EXPERIMENT = Experiment(
-    title="Diagonal networks from any start, and their stages",
-    source="layerwise (3.6)–(3.14)",
-    kind="equation",
-    claims=(ANY_START, SIGMOID, CONSERVED, TIMES_MET, OVERLAP),
-    scales=SCALES,
-    run=run,
-    check=check,
-    plot=plot,
+    Source("layerwise", equation="3.6–3.14"),
+    Config(),
+    run,
+    claims=(
+        Claim(
+            "eq3.6-any-start",
+            "weights from any a(0), b(0) follow the closed form",
+            lambda r: exact(
+                r["first"] - r["first_flow"],
+                r["second"] - r["second_flow"],
+                note=f"largest error over {r.sizes['mode']} modes",
+            ),
+            Source("layerwise", equation="3.6"),
+            kind="derived",
+        ),
+        Claim(
+            "eq3.9-sigmoid",
+            "with a(0) = b(0) the product is the sigmoid (3.9)",
+            lambda r: exact(
+                (r["first_flow"] * r["second_flow"] - r["sigmoid"]).where(r["equal"]),
+                note="largest error over modes with a(0) = b(0)",
+            ),
+            Source("layerwise", equation="3.9"),
+        ),
+        Claim("eq3.8-conserved", "a² − b² does not change", _conserved, Source("layerwise", equation="3.8")),
+        Claim(
+            "eq3.12-times",
+            "a mode reaches ε at τ_e(ε) and 1 − ε at τ_e + τ_s",
+            _timed,
+            Source("layerwise", equation="3.12"),
+        ),
+        Claim(
+            "eq3.13-overlap",
+            "stages overlap by the ε of (3.13), where the ratio multiplies",
+            _overlapping,
+            Source("layerwise", equation="3.13"),
+        ),
+    ),
+    picture=Panels(_draw_modes, _draw_overlaps),
+    smoke={"modes": 40},
+    paper={"modes": 2000},
 )

@@ -1,18 +1,23 @@
-"""Equation (1.35): how much of each mode few samples teach, and the loss to expect, against Monte Carlo."""
+"""layerwise (1.35): How much of each mode few samples teach.
 
-import time
-from dataclasses import asdict, dataclass
-from typing import Any
+And the loss to expect, against Monte Carlo.
+"""
+
+from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Claim, three_errors
-from dynascope.experiments.registry import Experiment
+from dynascope import plots
+from dynascope.experiments.claims import Claim, Judgement, equal
+from dynascope.experiments.experiment import Axes, Experiment, Panels
+from dynascope.experiments.sources import Source
 from dynascope.models.linear_modes import learnability
-from dynascope.records import with_provenance
+from dynascope.statistics.errors import Estimate, over_trials
 
 CASES = ("power law", "power law, ridge", "two levels", "two levels, ridge")
+_THEORY = {"share": "share", "signal": "signal_loss", "noise": "noise_loss"}  # what is measured: its theory
+_OVERVIEW = Source("layerwise", place="reference [24]")
 
 
 @dataclass(frozen=True)
@@ -27,37 +32,25 @@ class Config:
     seed: int = 135
 
 
-SCALES = {"smoke": Config(samples=40, features=120, trials=300), "laptop": Config(), "paper": Config(200, 1000, 5000)}
-LEARNED = Claim("eq1.35-learnability", "layerwise (1.35)", "of mode k the share ρ_k/(ρ_k + κ) is learned on average")
-SUM = Claim("eq1.35-sum", "layerwise (1.35)", "without a ridge the shares add up to the number of samples")
-SIGNAL = Claim("eq1.35-signal-loss", "layerwise reference [24]", "without noise the loss is E Σ (1 − L_k)² ⟨e_k|f*⟩²/2")
-NOISE = Claim("eq1.35-noise-loss", "layerwise reference [24]", "noise adds σ² (E − 1)/2, E = n/(n − Σ L_k²)")
-
-
 def run(config: Config) -> xr.Dataset:
     """Fit many random training sets by the minimum-norm or ridge solution."""
-    begun = time.perf_counter()
     modes, size = np.arange(1, config.features + 1.0), config.features
     target = np.zeros(size)
     target[:3] = 1.0, -0.5, 0.5
     level = np.where(modes <= config.samples / 4, 1.0, config.low)
     spectra = np.repeat([modes**-config.exponent, level], 2, axis=0)
     ridges = 0.05 * config.samples * spectra.mean(axis=-1) * np.array([0.0, 1.0, 0.0, 1.0])
-    parts = [_fits(config, *case, target) for case in zip(spectra, ridges, strict=True)]
-    measured = {name: np.stack([part[name] for part in parts]) for name in parts[0]}
     theory = learnability(spectra, samples=config.samples, ridge=ridges, noise=1.0, target=target)
     record = theory.drop_vars("ridge").rename(grid_0="case").assign_coords(case=list(CASES))
-    groups = _groups(config)
+    record.attrs = {}  # they describe the theory alone
     shares = theory["learnability"].values
-    record["share"] = (("case", "group"), np.stack([shares[:, g].mean(axis=-1) for g in groups], axis=-1))
-    for name, values in measured.items():
-        dims = ("case", "group") if values.ndim == 2 else ("case",)
-        record[name] = (dims, values)
+    record["share"] = (("case", "group"), np.stack([shares[:, g].mean(axis=-1) for g in _groups(config)], axis=-1))
+    fits = [_fits(config, *case, target) for case in zip(spectra, ridges, strict=True)]
+    for name in fits[0]:
+        values = np.stack([fit[name] for fit in fits])
+        record[name] = (("case", "group")[: values.ndim], values)
     record["samples_used"] = float(config.samples)
-    return with_provenance(
-        record, "learnability", asdict(config), options={}, seed=config.seed, precision="float64",
-        wall_time=time.perf_counter() - begun,
-    )  # fmt: skip
+    return record
 
 
 def _groups(config: Config) -> list[slice]:
@@ -66,85 +59,96 @@ def _groups(config: Config) -> list[slice]:
     return [slice(0, 3), slice(3, edge), slice(edge, 2 * config.samples), slice(2 * config.samples, config.features)]
 
 
-def _fits(config: Config, spectrum: np.ndarray, ridge: float, target: np.ndarray) -> dict[str, Any]:
+def _fits(config: Config, spectrum: np.ndarray, ridge: float, target: np.ndarray) -> dict[str, np.ndarray]:
     """Mean and standard error over training sets; the same draws for every case."""
     random = np.random.default_rng(config.seed)
-    shares, signal, noise = [], [], []
+    shares, sums, signal, noise = [], [], [], []
     for _ in range(config.trials):
         functions = random.standard_normal((config.samples, config.features))  # e_k(x_i)
         scaled = functions * np.sqrt(spectrum)
         kernel = scaled @ scaled.T + ridge * np.eye(config.samples)
         fit = np.linalg.solve(kernel, scaled * np.sqrt(spectrum))  # labels → coefficients ⟨e_k|f⟩, (sample, mode)
         diagonal = np.einsum("im,im->m", fit, functions)
-        shares.append([diagonal[group].mean() for group in _groups(config)] + [diagonal.sum()])
+        shares.append([diagonal[group].mean() for group in _groups(config)])
+        sums.append(diagonal.sum())
         signal.append(np.sum((fit.T @ (functions @ target) - target) ** 2) / 2)
         noise.append(np.sum(fit**2) / 2)
-    split, root = np.array(shares), np.sqrt(config.trials)
-    return {
-        "share_measured": split[:, :-1].mean(axis=0),
-        "share_error": split[:, :-1].std(axis=0, ddof=1) / root,
-        "sum_measured": split[:, -1].mean(),
-        "signal_measured": np.mean(signal),
-        "signal_error": np.std(signal, ddof=1) / root,
-        "noise_measured": np.mean(noise),
-        "noise_error": np.std(noise, ddof=1) / root,
-    }
+    found = {"sum_measured": np.mean(sums)}
+    for name, values in (("share", shares), ("signal", signal), ("noise", noise)):
+        found[f"{name}_measured"], found[f"{name}_error"] = over_trials(np.array(values), axis=0)
+    return found
 
 
-def check(record: xr.Dataset) -> tuple[Claim, ...]:
-    """Within three standard errors and what finite n leaves: 1/n of a share or of the noise, 4/n of the signal."""
-    n = float(record["samples_used"])
-    bare = record.isel(case=[0, 2])
-    return (
-        LEARNED.equals(
-            record["share_measured"].values, record["share"].values, three_errors(record["share_error"].values) + 1 / n,
-            note="means over groups of modes for four spectra; 1/n for the finite number of samples",
-        ),
-        SUM.equals(bare["sum_measured"].values, n, 1e-6 * n, note="exact for every training set"),
-        SIGNAL.equals(
-            record["signal_measured"].values, record["signal_loss"].values,
-            three_errors(record["signal_error"].values) + 4 / n * record["signal_loss"].values,
-            note="4/n of it for the finite number of samples",
-        ),
-        NOISE.equals(
-            record["noise_measured"].values, record["noise_loss"].values,
-            three_errors(record["noise_error"].values) + record["noise_loss"].values / n,
-            note="1/n of it for the finite number of samples",
-        ),
-    )  # fmt: skip
+def _agrees(record: xr.Dataset, name: str, *, bound: float | xr.DataArray, note: str) -> Judgement:
+    """Hold a mean over training sets against its theory; `bound`/n is what finite n leaves."""
+    measured = Estimate(record[f"{name}_measured"].values, record[f"{name}_error"].values)
+    return equal(measured, record[_THEORY[name]].values, bound / float(record["samples_used"]), note=note)
 
 
-def plot(record: xr.Dataset) -> Any:
-    """Draw learnability over modes with the measured shares of groups, and the losses."""
-    from dynascope.plots import PALETTE, new_figure  # noqa: PLC0415 (computing never imports plotting)
+def _sums(record: xr.Dataset) -> Judgement:
+    samples = float(record["samples_used"])
+    return equal(record["sum_measured"].isel(case=[0, 2]), samples, 1e-6 * samples, note="exact for every training set")
 
-    figure, axes = new_figure(columns=2)
-    for colour, case in zip(PALETTE, record["case"].values, strict=False):
+
+def _draw(record: xr.Dataset, ax: Axes, name: str, marker: str) -> None:
+    """Measured over expected values."""
+    for colour, case in zip(plots.PALETTE, record["case"].values, strict=False):
         one = record.sel(case=case)
-        axes[0, 0].errorbar(
-            one["share"], one["share_measured"], 3 * one["share_error"], fmt="o", color=colour, label=str(case)
-        )
-        axes[0, 1].errorbar(one["signal_loss"], one["signal_measured"], 3 * one["signal_error"], fmt="o", color=colour)
-        axes[0, 1].errorbar(one["noise_loss"], one["noise_measured"], 3 * one["noise_error"], fmt="s", color=colour)
-    axes[0, 0].set_xlabel("learnability of a group of modes, theory")
-    axes[0, 0].set_ylabel("measured (bars: 3 standard errors)")
-    axes[0, 0].legend(frameon=False, fontsize="small")
-    axes[0, 1].set_xlabel("loss in theory (circles: signal, squares: noise)")
-    axes[0, 1].set_ylabel("measured")
-    axes[0, 1].set_xscale("log")
-    axes[0, 1].set_yscale("log")
-    for ax in axes[0]:
-        ax.axline((0.1, 0.1), (1, 1), color="grey", linewidth=0.8)
-    return figure
+        theory, measured, bar = (one[each] for each in (_THEORY[name], f"{name}_measured", f"{name}_error"))
+        label = str(case) if name == "share" else None
+        ax.errorbar(theory, measured, 3 * bar, fmt=marker, color=colour, label=label)
+
+
+def _draw_shares(record: xr.Dataset, ax: Axes) -> None:
+    _draw(record, ax, "share", "o")
+    ax.axline((0.1, 0.1), (1, 1), color="grey", linewidth=0.8)
+    ax.set(xlabel="learnability of a group of modes, theory", ylabel="measured (bars: 3 standard errors)")
+
+
+def _draw_losses(record: xr.Dataset, ax: Axes) -> None:
+    _draw(record, ax, "signal", "o")
+    _draw(record, ax, "noise", "s")
+    ax.axline((0.1, 0.1), (1, 1), color="grey", linewidth=0.8)
+    ax.set(xlabel="loss in theory (circles: signal, squares: noise)", ylabel="measured", xscale="log", yscale="log")
 
 
 EXPERIMENT = Experiment(
-    title="How much of each mode few samples teach",
-    source="layerwise (1.35)",
-    kind="equation",
-    claims=(LEARNED, SUM, SIGNAL, NOISE),
-    scales=SCALES,
-    run=run,
-    check=check,
-    plot=plot,
+    Source("layerwise", equation="1.35"),
+    Config(),
+    run,
+    claims=(
+        Claim(
+            "eq1.35-learnability",
+            "of mode k the share ρ_k/(ρ_k + κ) is learned on average",
+            lambda record: _agrees(
+                record,
+                "share",
+                bound=1.0,
+                note="means over groups of modes for four spectra; 1/n for the finite number of samples",
+            ),
+        ),
+        Claim("eq1.35-sum", "without a ridge the shares add up to the number of samples", _sums),
+        Claim(
+            "eq1.35-signal-loss",
+            "without noise the loss is E Σ (1 − L_k)² ⟨e_k|f*⟩²/2",
+            lambda record: _agrees(
+                record, "signal", bound=4 * record["signal_loss"], note="4/n of it for the finite number of samples"
+            ),
+            _OVERVIEW,
+            kind="derived",
+        ),
+        Claim(
+            "eq1.35-noise-loss",
+            "noise adds σ² (E − 1)/2, E = n/(n − Σ L_k²)",
+            lambda record: _agrees(
+                record, "noise", bound=record["noise_loss"], note="1/n of it for the finite number of samples"
+            ),
+            _OVERVIEW,
+            kind="derived",
+        ),
+    ),
+    picture=Panels(_draw_shares, _draw_losses),
+    smoke={"samples": 40, "features": 120, "trials": 300},
+    paper={"samples": 200, "features": 1000, "trials": 5000},
+    model="learnability",
 )

@@ -1,13 +1,17 @@
-"""Section 3.5.2: small starts leave features of rank c that collapse, large ones do not."""
+"""layerwise Section 3.5.2: Neural collapse of a linear network.
+
+Small starts leave features of rank c that collapse, large ones do not.
+"""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Claim
-from dynascope.experiments.registry import Experiment
+from dynascope import plots
+from dynascope.experiments.claims import Claim, Judgement, above, below, equal
+from dynascope.experiments.experiment import Axes, Experiment, Panels
+from dynascope.experiments.sources import Source
 from dynascope.measure.collapse import etf_distance
 from dynascope.models.linear_modes import TwoLayerLinear
 
@@ -22,19 +26,6 @@ class Config:
     scales: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 1e-1, 0.3)
     duration: float = 200.0
     seed: int = 352
-
-
-SCALES = {
-    "smoke": Config(),
-    "laptop": Config(classes=5, per_class=8, hidden=20, duration=400.0),
-    "paper": Config(classes=10, per_class=20, hidden=100, duration=2000.0),
-}
-FITTED = Claim("sec3.5.2-fitted", "layerwise (3.16)", "after training X W₁W₂ = Y, whatever the start")
-RANK = Claim("sec3.5.2-rank", "layerwise 3.5.2", "from a small start the features have rank c, not min(n, p)")
-SPREAD = Claim("sec3.5.2-within", "layerwise 3.5.2", "from a small start features of one class coincide")
-FRAME = Claim("sec3.5.2-frame", "layerwise 3.5.2", "from a small start class means, centred, form a simplex frame")
-LARGE = Claim("sec3.5.2-large", "layerwise 3.5.2", "from a large start they do not collapse")
-BALANCE = Claim("sec3.5.2-balance", "layerwise 3.5.2", "the within-class spread falls as the squared size of the start")
 
 
 def run(config: Config) -> xr.Dataset:
@@ -69,63 +60,76 @@ def _covariances(features: np.ndarray, means: np.ndarray, per_class: int) -> tup
     """Σ_W and Σ_B of the features, (scale, hidden, hidden)."""
     apart = features - np.repeat(means, per_class, axis=1)
     centred = means - means.mean(axis=1, keepdims=True)
-    within = np.swapaxes(apart, 1, 2) @ apart / features.shape[1]
-    return within, np.swapaxes(centred, 1, 2) @ centred / means.shape[1]
+    return apart.mT @ apart / features.shape[1], centred.mT @ centred / means.shape[1]
 
 
-def check(record: xr.Dataset) -> tuple[Claim, ...]:
-    """Judge the smallest and the largest start, and the trend between small ones."""
-    classes, full = int(record["classes"]), int(record["full_rank"])
-    small, large = record.isel(scale=0), record.isel(scale=-1)
-    rank = int((small["singular"] > 0.01 * small["singular"][0]).sum())
-    many = int((large["singular"] > 0.01 * large["singular"][0]).sum())
-    ranks = ", ".join(f"{v:.2f}" for v in record["effective_rank"].values)
-    slope = np.log(record["within"].values[1] / record["within"].values[0]) / np.log(
-        record["scale"].values[1] / record["scale"].values[0]
-    )
-    blind = f"Tr Σ_W/Tr Σ_B; Tr(Σ_W Σ_B⁺)/c, blind to what lies across the means, is {float(small['nc1']):.1g}"
-    return (
-        FITTED.equals(record["misfit"].values, 0.0, 1e-5, note="largest error of an output"),
-        RANK.equals(rank, classes, 0.5, note=f"singular values above 1 %; effective rank (1.16) by start: {ranks}"),
-        SPREAD.falls_below(float(small["within"]), 1e-3, 0.0, note=blind),
-        FRAME.falls_below(float(small["frame_distance"]), 1e-2, 0.0, note="of their cosines from −1/(c − 1)"),
-        LARGE.exceeds(
-            [float(large["within"]), many],
-            [0.1, classes + 0.5],
-            0.0,
-            note=f"within-class spread; rank out of {full}",
-        ),
-        BALANCE.equals(slope, 2.0, 0.1, note="exponent of the within-class spread between the two smallest starts"),
-    )
+def _rank(record: xr.Dataset, scale: int) -> int:
+    singular = record["singular"].isel(scale=scale).values
+    return int((singular > 0.01 * singular[0]).sum())
 
 
-def plot(record: xr.Dataset) -> Any:
-    """Draw collapse measures over the size of the start."""
-    from dynascope.plots import PALETTE, new_figure  # noqa: PLC0415 (computing never imports plotting)
+def _small_rank(record: xr.Dataset) -> Judgement:
+    ranks = ", ".join(f"{value:.2f}" for value in record["effective_rank"].values)
+    note = f"singular values above 1 %; effective rank (1.16) by start: {ranks}"
+    return equal(_rank(record, 0), record["classes"], 0.5, note=note)
 
-    figure, axes = new_figure(columns=2)
-    axes[0, 0].plot(record["scale"], record["within"], "o-", color=PALETTE[0], label="within-class spread")
-    axes[0, 0].plot(record["scale"], record["frame_distance"], "s-", color=PALETTE[1], label="distance from the frame")
-    axes[0, 0].set_yscale("log")
-    axes[0, 0].set_ylabel("collapse at the end of training")
-    axes[0, 0].legend(frameon=False, fontsize="small")
-    axes[0, 1].plot(record["scale"], record["effective_rank"], "o-", color=PALETTE[2], label="effective rank")
-    axes[0, 1].axhline(int(record["classes"]), color="grey", linewidth=0.8, label="number of classes")
-    axes[0, 1].set_ylabel("effective rank of the features")
-    axes[0, 1].legend(frameon=False, fontsize="small")
-    for ax in axes[0]:
-        ax.set_xscale("log")
-        ax.set_xlabel("standard deviation of the initial weights")
-    return figure
+
+def _spread(record: xr.Dataset) -> Judgement:
+    blind = f"Tr Σ_W/Tr Σ_B; Tr(Σ_W Σ_B⁺)/c, blind to what lies across the means, is {float(record['nc1'][0]):.1g}"
+    return below(record["within"][0], 1e-3, note=blind)
+
+
+def _large(record: xr.Dataset) -> Judgement:
+    measured = [float(record["within"][-1]), _rank(record, -1)]
+    note = f"within-class spread; rank out of {int(record['full_rank'])}"
+    return above(measured, [0.1, int(record["classes"]) + 0.5], note=note)
+
+
+def _power(record: xr.Dataset) -> Judgement:
+    within, scale = (np.log(record[name].values[1] / record[name].values[0]) for name in ("within", "scale"))
+    return equal(within / scale, 2.0, 0.1, note="exponent of the within-class spread between the two smallest starts")
+
+
+_START = {"xscale": "log", "xlabel": "standard deviation of the initial weights"}
+
+
+def _draw_collapse(record: xr.Dataset, ax: Axes) -> None:
+    ax.plot(record["scale"], record["within"], "o-", color=plots.PALETTE[0], label="within-class spread")
+    ax.plot(record["scale"], record["frame_distance"], "s-", color=plots.PALETTE[1], label="distance from the frame")
+    ax.set(**_START, yscale="log", ylabel="collapse at the end of training")
+
+
+def _draw_rank(record: xr.Dataset, ax: Axes) -> None:
+    ax.plot(record["scale"], record["effective_rank"], "o-", color=plots.PALETTE[2], label="effective rank")
+    ax.axhline(int(record["classes"]), color="grey", linewidth=0.8, label="number of classes")
+    ax.set(**_START, ylabel="effective rank of the features")
 
 
 EXPERIMENT = Experiment(
-    title="Neural collapse of a linear network",
-    source="layerwise 3.5.2",
+    Source("layerwise", section="3.5.2"),
+    Config(),
+    run,
+    claims=(
+        Claim(
+            "sec3.5.2-fitted",
+            "after training X W₁W₂ = Y, whatever the start",
+            lambda r: equal(r["misfit"], 0.0, 1e-5, note="largest error of an output"),
+            Source("layerwise", equation="3.16"),
+        ),
+        Claim("sec3.5.2-rank", "from a small start the features have rank c, not min(n, p)", _small_rank),
+        Claim("sec3.5.2-within", "from a small start features of one class coincide", _spread),
+        Claim(
+            "sec3.5.2-frame",
+            "from a small start class means, centred, form a simplex frame",
+            lambda r: below(r["frame_distance"][0], 1e-2, note="of their cosines from −1/(c − 1)"),
+        ),
+        Claim("sec3.5.2-large", "from a large start they do not collapse", _large, kind="derived"),
+        Claim(
+            "sec3.5.2-balance", "the within-class spread falls as the squared size of the start", _power, kind="derived"
+        ),
+    ),
+    picture=Panels(_draw_collapse, _draw_rank),
+    laptop={"classes": 5, "per_class": 8, "hidden": 20, "duration": 400.0},
+    paper={"classes": 10, "per_class": 20, "hidden": 100, "duration": 2000.0},
     kind="figure",
-    claims=(FITTED, RANK, SPREAD, FRAME, LARGE, BALANCE),
-    scales=SCALES,
-    run=run,
-    check=check,
-    plot=plot,
 )

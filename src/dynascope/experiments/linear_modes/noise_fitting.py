@@ -1,16 +1,19 @@
-"""Figure 1.4: fitted noise becomes a set of spikes as features outnumber samples."""
+"""layerwise Figure 1.4: What fitted noise looks like.
 
-import time
-from dataclasses import asdict, dataclass
-from typing import Any
+It becomes a set of spikes as features outnumber samples.
+"""
+
+from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Claim, three_errors
+from dynascope import plots
+from dynascope.experiments.claims import Claim, Judgement, above, below, corrected, equal
+from dynascope.experiments.experiment import Experiment, Figure
 from dynascope.experiments.linear_modes.sines import fit_sines, sines
-from dynascope.experiments.registry import Experiment
-from dynascope.records import with_provenance
+from dynascope.experiments.sources import Source
+from dynascope.statistics.errors import Estimate, over_trials
 
 
 @dataclass(frozen=True)
@@ -23,104 +26,96 @@ class Config:
     seed: int = 14
 
 
-SCALES = {"smoke": Config(sets=24), "laptop": Config(), "paper": Config(sets=2000)}
-SHRINKS = Claim("fig-1.4-energy", "layerwise FIG. 1.4", "fitted noise carries less energy the more features there are")
-BENIGN = Claim("fig-1.4-benign", "layerwise FIG. 1.4", "with 2000 features it is n/(p − n − 1), as if Gaussian")
-SPIKES = Claim("fig-1.4-spikes", "layerwise FIG. 1.4", "with 2000 features nearly all of it lies within 1/p of a spike")
-PLACES = Claim("fig-1.4-places", "layerwise 1.6.1", "the spikes are at the training points only")
-
-
 def run(config: Config) -> xr.Dataset:
     """Fit pure noise, and see where in x the learned function has its energy."""
-    begun = time.perf_counter()
     random = np.random.default_rng(config.seed)
     inputs = random.uniform(size=(config.sets, config.samples))
     labels = random.standard_normal((config.sets, config.samples, 1))
-    shape = (len(config.features), config.sets)
-    energy, near, own = np.empty(shape), np.empty(shape), np.empty(shape)
     shown = np.linspace(0.0, 1.0, 4001)
-    curves = np.empty((len(config.features), shown.size))
+    shares, curves = np.empty((3, len(config.features), config.sets)), []
     for row, size in enumerate(config.features):
         fine = (np.arange(4 * size) + 0.5) / (4 * size)
         functions = sines(fine, size)
-        for one in range(config.sets):
-            fitted = fit_sines(sines(inputs[one], size), np.ones(size), labels[one])[:, 0]
-            energy[row, one] = np.sum(fitted**2)
-            square = (functions @ fitted) ** 2 / np.sum((functions @ fitted) ** 2)
-            gap = np.abs(fine[:, None] - inputs[one]).min(axis=1)
-            mirrored = np.abs(1 - fine[:, None] - inputs[one]).min(axis=1)
-            at_data, at_mirror = gap < 1 / size, mirrored < 1 / size
-            own[row, one] = square[at_data & ~at_mirror].sum() / square[at_data ^ at_mirror].sum()
-            near[row, one] = square[at_data | at_mirror].sum()
-            if one == 0:
-                curves[row] = sines(shown, size) @ fitted
-    record = xr.Dataset(
-        {
-            "energy": (("features", "trial"), energy),
-            "near": (("features", "trial"), near),
-            "own": (("features", "trial"), own),
-            "learned": (("features", "x"), curves),
-            "labels": ("sample", labels[0, :, 0]),
-        },
+        fits = [fit_sines(sines(inputs[one], size), np.ones(size), labels[one])[:, 0] for one in range(config.sets)]
+        curves.append(sines(shown, size) @ fits[0])
+        for one, fitted in enumerate(fits):
+            near, own = _shares((functions @ fitted) ** 2, fine, inputs[one], reach=1 / size)
+            shares[:, row, one] = np.sum(fitted**2), near, own
+    return xr.Dataset(
+        {name: (("features", "trial"), values) for name, values in zip(("energy", "near", "own"), shares, strict=True)}
+        | {"learned": (("features", "x"), np.array(curves)), "labels": ("sample", labels[0, :, 0])},
         coords={"features": list(config.features), "x": shown, "inputs": ("sample", inputs[0])},
     )
-    return with_provenance(
-        record, "linear model", asdict(config), options={}, seed=config.seed, precision="float64",
-        wall_time=time.perf_counter() - begun,
-    )  # fmt: skip
 
 
-def check(record: xr.Dataset) -> tuple[Claim, ...]:
-    """Medians of the energy, whose mean diverges; shares of it around the data."""
-    median = record["energy"].median("trial").values
-    last = record.isel(features=-1)
-    samples, size, sets = record.sizes["sample"], int(last["features"]), record.sizes["trial"]
-    gaussian = samples / (size - samples - 1)
-    quartiles = last["energy"].quantile([0.25, 0.75], "trial").values
-    error = 1.25 * (quartiles[1] - quartiles[0]) / 1.35 / np.sqrt(sets)  # of a median
-    listed = ", ".join(f"{v:.3g}" for v in median)
-    return (
-        SHRINKS.falls_below(median[1:] / median[:-1], 1.0, 0.0, note=f"medians {listed} for unit noise"),
-        BENIGN.equals(
-            median[-1], gaussian, three_errors(error) + 0.15 * gaussian,
-            note="15 %: inputs or mirror images that come close raise it; with 100 and 400 features they dominate "
-            "(Gaussian features would give "
-            + ", ".join(f"{samples / (n - samples - 1):.3g}" for n in record["features"].values[:-1]) + ")",
-        ),
-        SPIKES.exceeds(
-            float(last["near"].mean()), 0.85, three_errors(float(last["near"].std(ddof=1)) / np.sqrt(sets)),
-            note="share of the energy",
-        ),
-        PLACES.corrects(
-            float(last["own"].mean()), 0.5, 1e-9, published=1.0,
-            note="energy at training points beside that at their mirror images 1 − x: sines are odd about ½",
-        ),
-    )  # fmt: skip
+def _shares(square: np.ndarray, places: np.ndarray, inputs: np.ndarray, *, reach: float) -> tuple[float, float]:
+    """Share of the energy near inputs or their mirror images, and the inputs' own share where these lie apart."""
+    square = square / np.sum(square)
+    at_data = np.abs(places[:, None] - inputs).min(axis=1) < reach
+    at_mirror = np.abs(1 - places[:, None] - inputs).min(axis=1) < reach
+    own = square[at_data & ~at_mirror].sum() / square[at_data ^ at_mirror].sum()
+    return square[at_data | at_mirror].sum(), own
 
 
-def plot(record: xr.Dataset) -> Any:
-    """Draw one fit for each number of features."""
-    from dynascope.plots import PALETTE, new_figure  # noqa: PLC0415 (computing never imports plotting)
+def _shrinks(record: xr.Dataset) -> Judgement:
+    median = record["energy"].median("trial").values  # the mean diverges
+    listed = ", ".join(f"{value:.3g}" for value in median)
+    return below(median[1:] / median[:-1], 1.0, note=f"medians {listed} for unit noise")
 
-    figure, axes = new_figure(columns=record.sizes["features"])
+
+def _benign(record: xr.Dataset) -> Judgement:
+    energy, samples = record["energy"].isel(features=-1), record.sizes["sample"]
+    *others, gaussian = samples / (record["features"].values - samples - 1)
+    low, high = energy.quantile([0.25, 0.75], "trial").values
+    error = 1.25 * (high - low) / 1.35 / np.sqrt(record.sizes["trial"])  # of a median
+    return equal(
+        Estimate(energy.median("trial").values, error),
+        gaussian,
+        0.15 * gaussian,
+        note="15 %: inputs or mirror images that come close raise it; with 100 and 400 features they dominate "
+        f"(Gaussian features would give {', '.join(f'{value:.3g}' for value in others)})",
+    )
+
+
+def _picture(record: xr.Dataset) -> Figure:
+    """One fit for each number of features."""
+    figure, axes = plots.new_figure(columns=record.sizes["features"])
     for ax, size in zip(axes[0], record["features"].values, strict=True):
-        ax.plot(record["x"], record["learned"].sel(features=size), color=PALETTE[0], linewidth=0.7, label="learned")
-        ax.plot(record["inputs"], record["labels"], ".", color=PALETTE[1], label="noise at the samples")
-        ax.set_title(f"{size} features")
-        ax.set_ylim(-4, 4)
-        ax.set_xlabel("x")
-        ax.set_ylabel("f(x)")
+        learned = record["learned"].sel(features=size)
+        ax.plot(record["x"], learned, color=plots.PALETTE[0], linewidth=0.7, label="learned")
+        ax.plot(record["inputs"], record["labels"], ".", color=plots.PALETTE[1], label="noise at the samples")
+        ax.set(xlabel="x", ylabel="f(x)", ylim=(-4, 4), title=f"{size} features")
     axes[0, 0].legend(frameon=False, fontsize="small")
     return figure
 
 
 EXPERIMENT = Experiment(
-    title="What fitted noise looks like",
-    source="layerwise FIG. 1.4",
-    kind="figure",
-    claims=(SHRINKS, BENIGN, SPIKES, PLACES),
-    scales=SCALES,
-    run=run,
-    check=check,
-    plot=plot,
+    Source("layerwise", figure="1.4"),
+    Config(),
+    run,
+    claims=(
+        Claim("fig-1.4-energy", "fitted noise carries less energy the more features there are", _shrinks),
+        Claim("fig-1.4-benign", "with 2000 features it is n/(p − n − 1), as if Gaussian", _benign, kind="derived"),
+        Claim(
+            "fig-1.4-spikes",
+            "with 2000 features nearly all of it lies within 1/p of a spike",
+            lambda r: above(over_trials(r["near"].values[-1]), 0.85, note="share of the energy"),
+        ),
+        Claim(
+            "fig-1.4-places",
+            "the spikes are at the training points only",
+            lambda r: corrected(
+                r["own"].values[-1].mean(),
+                0.5,
+                1e-9,
+                published=1.0,
+                note="energy at training points beside that at their mirror images 1 − x: sines are odd about ½",
+            ),
+            Source("layerwise", section="1.6.1"),
+        ),
+    ),
+    picture=_picture,
+    smoke={"sets": 24},
+    paper={"sets": 2000},
+    model="linear model",
 )
