@@ -107,30 +107,32 @@ def _flow(random: np.random.Generator) -> dict[str, float]:
     }
 
 
-def _drawn(record: xr.Dataset) -> np.ndarray:
-    """Samples d of each ratio."""
-    return np.round(record["ratio"].values * int(record["basis_size"]))
+def _share(record: xr.Dataset) -> np.ndarray:
+    """Samples of each ratio, d/D_c, as whole numbers d."""
+    size = int(record["basis_size"])
+    return np.asarray(np.round(record["ratio"].values * size) / size)
 
 
 def _curve(record: xr.Dataset) -> Judgement:
-    few = record["ratio"].values < 1
-    share = (_drawn(record) / int(record["basis_size"]))[few]
-    note = f"S d/D_c, at d/D_c = {tuple(share.tolist())}; (B.42) is not ½ (S − R)²"
+    share = _share(record)
+    few = share < 1
+    note = f"S d/D_c, at d/D_c = {tuple(share[few].tolist())}; (B.42) is not ½ (S − R)²"
     strength = over_trials(record["strength"].sel(basis="parities")[few])
-    return corrected(strength, share, published=1 - np.sqrt(1 - share), note=note)
+    return corrected(strength, share[few], published=1 - np.sqrt(1 - share[few]), note=note)
 
 
 def _loss(record: xr.Dataset) -> Judgement:
-    few = record["ratio"].values < 1
-    left = 1 - (_drawn(record) / int(record["basis_size"]))[few]
-    return equal(over_trials(record["test_loss"][few]), left / 2, note="error on fresh samples, S = 1")
+    left = 1 - _share(record)
+    few = left > 0
+    return equal(over_trials(record["test_loss"][few]), left[few] / 2, note="error on fresh samples, S = 1")
 
 
 def _cells(record: xr.Dataset) -> Judgement:
-    many = record["ratio"].values >= 1
-    seen = 1 - (1 - 1 / int(record["basis_size"])) ** _drawn(record)[many]
+    share, size = _share(record), int(record["basis_size"])
+    many = share >= 1
+    strength = over_trials(record["strength"].sel(basis="cells")[many])
     note = "D_c cells of the input fulfil (5.4) and give 1 − (1 − 1/D_c)^d: more than D_c samples are needed"
-    return corrected(over_trials(record["strength"].sel(basis="cells")[many]), seen, published=1.0, note=note)
+    return corrected(strength, 1 - (1 - 1 / size) ** (size * share[many]), published=1.0, note=note)
 
 
 def _in_common(record: xr.Dataset) -> Judgement:
@@ -199,7 +201,8 @@ EXPERIMENT = Experiment(
         ),
         Claim(
             "eq5.5-shared",
-            "with D samples of five skills, skill k has the mean strength S E[min(d_k/D_c, 1)], d_k ~ Binomial(D, P(k))",
+            "with D samples of five skills, skill k has the mean strength S E[min(d_k/D_c, 1)], "
+            "d_k ~ Binomial(D, P(k))",
             _in_common,
             Source("layerwise", equation="5.5"),
             kind="derived",
