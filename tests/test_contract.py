@@ -21,7 +21,7 @@ from dynascope import (
     load,
     save,
 )
-from dynascope.cli import FAMILIES as COMMANDS
+from dynascope.cli.simulate import FAMILIES as COMMANDS
 from dynascope.experiments.registry import EXPERIMENTS
 
 # family -> (model, a parameter to vary, two values of it, short options of simulate)

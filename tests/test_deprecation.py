@@ -16,9 +16,12 @@ QUICK = {"save_points": 2, "trials": 1}
 STEPS, CURVE = [1.0, 50.0, 90.0, 130.0, 400.0], [0.0, 0.1, 0.5, 0.9, 1.0]
 X, Y = np.random.default_rng(0).normal(size=(6, 4)), np.arange(6) % 2
 OLD = {
-    "dynascope.fit_chain is now called estimate_chain": lambda: dynascope.fit_chain,
-    "dynascope.calibrate_emergence is now called estimate_emergence": lambda: dynascope.calibrate_emergence,
-    "dynascope.sweep.Sweepable is now called Workload": lambda: dynascope.sweep.Sweepable,
+    "dynascope.fit_chain is now called dynascope.estimate_chain": lambda: dynascope.fit_chain,
+    "dynascope.calibrate_emergence is now called dynascope.estimate_emergence": lambda: dynascope.calibrate_emergence,
+    "dynascope.simplex_etf is now called dynascope.measure.simplex_etf": lambda: dynascope.simplex_etf,
+    "dynascope.etf_distance is now called dynascope.measure.etf_distance": lambda: dynascope.etf_distance,
+    "separating_direction is now called dynascope.measure.separating": lambda: dynascope.separating_direction,
+    "dynascope.sweep.Sweepable is now called dynascope.sweep.Workload": lambda: dynascope.sweep.Sweepable,
     "calibrate_emergence is now": lambda: multilinear.calibrate_emergence("time", STEPS, CURVE),
     "fit_exponent is now": lambda: fit_exponent([1, 2, 3], [3.0, 2.0, 1.0]),
     "exponent is now called skill_exponent": lambda: Multilinear(exponent=0.5),

@@ -1,17 +1,21 @@
 """The public names are a contract: a change here is a change for users."""
 
 import inspect
+import pkgutil
 
 import pytest
 
 import dynascope
-from dynascope import LocallyElastic, SpringBlock
+from dynascope import LocallyElastic, SpringBlock, cli, measure, monitor, networks, plots, sweep
+
+PACKAGES = [dynascope, cli, measure, monitor, networks, plots, sweep]
 
 
 def test_public_names():
     assert dynascope.__all__ == [
         "DeepLinear",
         "DiagonalNetwork",
+        "Ensemble",
         "LocallyElastic",
         "ModeEquation",
         "Multilinear",
@@ -20,25 +24,29 @@ def test_public_names():
         "ScalarNetwork",
         "SpringBlock",
         "TwoLayerLinear",
-        "estimate_emergence",
         "digest",
-        "estimate_elasticity",
-        "estimate_strengths",
-        "etf_distance",
         "estimate_chain",
+        "estimate_elasticity",
+        "estimate_emergence",
+        "estimate_strengths",
         "grid",
         "imitate",
         "learnability",
         "learning_stages",
         "load",
+        "load_curve",
         "relative_difference",
         "save",
         "separable",
-        "separating_direction",
-        "simplex_etf",
         "watch",
     ]
-    assert all(hasattr(dynascope, name) for name in dynascope.__all__)
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_a_package_has_the_names_of_its_stub_and_shows_no_others(package):
+    assert package.__all__
+    assert all(hasattr(package, name) for name in package.__all__)
+    assert [name for name in dir(package) if not name.startswith("__")] == package.__all__
 
 
 def test_a_name_that_is_not_there():
@@ -46,9 +54,9 @@ def test_a_name_that_is_not_there():
         dynascope.nothing  # noqa: B018 (looking it up is the test)
 
 
-def test_no_function_shares_its_name_with_a_module():
-    modules = {name for name, value in vars(dynascope).items() if inspect.ismodule(value)}
-    assert not modules & set(dynascope.__all__)
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_no_function_shares_its_name_with_a_module(package):
+    assert not {each.name for each in pkgutil.iter_modules(package.__path__)} & set(package.__all__)
 
 
 def test_every_public_name_has_a_docstring_with_an_example():

@@ -2,7 +2,7 @@
 
 import functools
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -92,19 +92,3 @@ def once_first(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return with_old_order
 
     return decorate
-
-
-def new_name(module: str, old: str, names: Mapping[str, str]) -> str:
-    """What an old attribute of a module is called now, with the warning; for the module's `__getattr__`.
-
-    >>> with warnings.catch_warnings(action="ignore"):
-    ...     new_name("dynascope", "fit_chain", {"fit_chain": "estimate_chain"})
-    'estimate_chain'
-    >>> new_name("dynascope", "fit_chian", {})
-    Traceback (most recent call last):
-    AttributeError: module 'dynascope' has no attribute 'fit_chian'
-    """
-    if old not in names:
-        raise AttributeError(f"module {module!r} has no attribute {old!r}")
-    warn_renamed(f"{module}.{old}", names[old], level=4)
-    return names[old]

@@ -15,12 +15,10 @@ import uuid
 import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
@@ -87,17 +85,22 @@ def with_provenance(
         "versions": {
             "dynascope": _version(),
             "python": platform.python_version(),
-            "jax": jax.__version__,
+            "jax": metadata.version("jax"),
             "numpy": np.__version__,
         },
         "commit": source_commit(),
-        "device": device or str(next(iter(jnp.zeros(()).devices())).device_kind),  # the default one, as the user set it
+        "device": device or _default_device(),
         "host": platform.node(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "wall_time": round(wall_time, 4),
     }
     known = {key: value for key, value in content.items() if key == "seed" or value is not None}
     return dataset.assign_attrs({key: json.dumps(value, default=_plain) for key, value in known.items()})
+
+
+def _default_device() -> str:
+    """What JAX computes on, as the user set it. JAX is loaded here and not above: to read a record takes none of it."""
+    return str(next(iter(import_module("jax").numpy.zeros(()).devices())).device_kind)
 
 
 def _plain(value: Any) -> Any:

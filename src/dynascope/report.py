@@ -15,7 +15,7 @@ from dynascope.experiments.claims import Finding, summary
 from dynascope.experiments.registry import find, names, output_folder
 from dynascope.imitation.summary import EXPLAINED, HEAD, sentences
 from dynascope.imitation.summary import table as imitation_table
-from dynascope.monitor.verdicts import verdicts
+from dynascope.monitor.judging import verdicts
 from dynascope.plots import save_figure, save_small
 from dynascope.plots.watch import plot_watched
 from dynascope.records import attribute, check_writable, digest, save, to_json, write_text

@@ -7,14 +7,20 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from dynascope.cli.options import Json
 from dynascope.data.folder import data_folder, data_sets, fetch
 from dynascope.records import to_json
 
-data_app = typer.Typer(help="Where image sets lie, and fetching them.", no_args_is_help=True)
+app = typer.Typer(add_completion=False, no_args_is_help=True)
 
 
-@data_app.command("list")
-def list_data(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False) -> None:
+@app.callback()
+def data() -> None:
+    """Where image sets lie, and fetching them."""
+
+
+@app.command("list")
+def list_data(as_json: Json = False) -> None:
     """Say which data sets there are and which of them are here."""
     entries = data_sets()
     if as_json:
@@ -26,13 +32,13 @@ def list_data(as_json: Annotated[bool, typer.Option("--json", help="Print JSON f
     Console().print(table)
 
 
-@data_app.command("path")
+@app.command("path")
 def data_path() -> None:
     """Print the data folder: the environment variable DYNASCOPE_DATA, or ~/.cache/dynascope."""
     print(data_folder())
 
 
-@data_app.command("fetch")
+@app.command("fetch")
 def fetch_data(name: Annotated[str, typer.Argument(help="mnist, fashion or cifar10.")]) -> None:
     """Download a data set into the data folder, go on where an earlier download stopped, and check its SHA-256 sums."""
     for path in fetch(name, lambda line: print(line, file=sys.stderr)):

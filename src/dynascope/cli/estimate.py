@@ -8,13 +8,21 @@ import xarray as xr
 from rich.console import Console
 from rich.table import Table
 
-from dynascope.cli.output import Json, Place, check_place, write
+from dynascope.cli.options import Json, Place
+from dynascope.cli.output import check_place, write
+from dynascope.models.elastic.recorded import estimate_recorded, load_class_means
+from dynascope.models.spring_block.estimate import estimate_chain
 from dynascope.records import digest, load
 
-estimate_app = typer.Typer(help="Estimate a model from measured paths.", no_args_is_help=True)
+app = typer.Typer(add_completion=False, no_args_is_help=True)
 
 
-@estimate_app.command("elastic")
+@app.callback()
+def estimate() -> None:
+    """Estimate a model from measured paths."""
+
+
+@app.command("elastic")
 def estimate_elastic(
     file: Annotated[
         Path,
@@ -28,8 +36,6 @@ def estimate_elastic(
     as_json: Json = False,
 ) -> None:
     """Read the strengths of local elasticity, within and between classes, off measured class means."""
-    from dynascope.models.elastic.recorded import estimate_recorded, load_class_means  # noqa: PLC0415 (scipy.signal)
-
     check_place(out, "elastic-strengths")
     options = {"geometry": geometry, "method": method, "reference_time": reference_time, "window": window}
     found = estimate_recorded(load_class_means(file), **options)
@@ -38,7 +44,7 @@ def estimate_elastic(
         _print_strengths(found)
 
 
-@estimate_app.command("spring-block")
+@app.command("spring-block")
 def estimate_spring_block(
     file: Annotated[Path, typer.Argument(help="A record with load over time, layer (trial): simulated or measured.")],
     time_scale: Annotated[float | None, typer.Option(help="Model time per unit of time; fitted if not given.")] = None,
@@ -48,8 +54,6 @@ def estimate_spring_block(
     as_json: Json = False,
 ) -> None:
     """Fit the friction and noise of the spring-block chain to measured load curves."""
-    from dynascope.models.spring_block.estimate import estimate_chain  # noqa: PLC0415 (JAX's solvers)
-
     check_place(out, "chain-fit")
     record = load(file)
     if "load" not in record:

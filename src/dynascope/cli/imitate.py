@@ -8,16 +8,23 @@ import xarray as xr
 from rich.console import Console
 from rich.table import Table
 
-from dynascope.cli.output import Json, say
+import dynascope
+from dynascope import plots
+from dynascope.cli.options import Json
+from dynascope.cli.terminal import say
+from dynascope.imitation.pipeline import Training, imitate_to, train
+from dynascope.imitation.summary import EXPLAINED, HEAD, sentences, table
 from dynascope.records import check_writable, to_json, write_text
 
+app = typer.Typer(add_completion=False)
 Runs = Annotated[
     list[Path] | None,
     typer.Argument(help="Records of Ensemble.train or watched runs; if not given, networks are trained."),
 ]
 
 
-def imitate_command(
+@app.command()
+def imitate(
     run: Runs = None,
     data: Annotated[str, typer.Option(help="Train on geomnist, mnist, fashion, cifar10 or digits.")] = "geomnist",
     trials: Annotated[int, typer.Option(help="Networks to train.")] = 16,
@@ -37,8 +44,6 @@ def imitate_command(
 
     An interrupted command goes on where it stopped when it is called again; what is finished is not done again.
     """
-    from dynascope.imitation.pipeline import Training, imitate_to, train  # noqa: PLC0415 (scipy.optimize, torch)
-
     check_writable(out / "report.html")
     names: Any = geometry if "," not in geometry else geometry.split(",")
     training = Training(data, trials, steps, per_class, learning_rate, seed)
@@ -51,8 +56,6 @@ def imitate_command(
     result, there = imitate_to(out, recorded, names, **options)
     files = _draw(result, out, keep=there)
     if as_json:
-        from dynascope.imitation.summary import HEAD, sentences, table  # noqa: PLC0415
-
         rows = [dict(zip(HEAD, row, strict=True)) for row in table(result)]
         print(to_json({"table": rows, "findings": sentences(result), "files": {k: str(v) for k, v in files.items()}}))
         return
@@ -63,22 +66,17 @@ def imitate_command(
 
 def _draw(result: xr.Dataset, out: Path, *, keep: bool) -> dict[str, Path]:
     """Pictures and report; those of the same result are kept."""
-    from dynascope.plots import plot_imitation, save_figure  # noqa: PLC0415 (imports matplotlib)
-    from dynascope.report import imitation_report  # noqa: PLC0415
-
     files = {"picture": out / "imitation.png", "report": out / "report.html"}
     if not keep or not all(path.is_file() for path in files.values()):
-        figure = plot_imitation(result)
-        save_figure(figure, files["picture"])
-        save_figure(figure, files["picture"].with_suffix(".svg"))
-        write_text(files["report"], imitation_report(result, figure=files["picture"]))
+        figure = plots.plot_imitation(result)
+        plots.save_figure(figure, files["picture"])
+        plots.save_figure(figure, files["picture"].with_suffix(".svg"))
+        write_text(files["report"], dynascope.report.imitation_report(result, figure=files["picture"]))
     networks = {"networks": out / "networks.nc"} if (out / "networks.nc").is_file() else {}
     return {**networks, "record": out / "imitation.nc", **files}
 
 
 def _print(result: xr.Dataset) -> None:
-    from dynascope.imitation.summary import EXPLAINED, HEAD, sentences, table  # noqa: PLC0415
-
     console = Console()
     begin, ahead = float(result["reference_time"]), float(result["forecast_time"])
     console.print(f"{EXPLAINED} From step {begin:g} on; forecasts from step {ahead:g} on.", highlight=False)

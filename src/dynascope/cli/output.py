@@ -1,34 +1,15 @@
-"""What all commands share: options, what they print, where they write."""
+"""What commands do with a record: describe it, draw it, write it."""
 
+import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import numpy as np
 import xarray as xr
-from rich.console import Console
 
+import dynascope
+from dynascope import plots
 from dynascope.records import attribute, check_writable, digest, save, to_json, write_text
-
-Place = Annotated[
-    Path | None, typer.Option(help="Write the record (.nc), or also a picture (.png, .svg, .html), here.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-
-
-def escape(text: str) -> str:
-    r"""Keep brackets from being read as markup.
-
-    >>> print(escape("[a]"))
-    \[a]
-    """
-    return text.replace("[", r"\[")
-
-
-def say(line: str) -> None:
-    """What is going on, for a person at a terminal."""
-    console = Console(stderr=True)
-    if console.is_terminal:
-        console.print(line, style="dim", highlight=False)
 
 
 def watched(record: xr.Dataset) -> bool:
@@ -59,7 +40,13 @@ def describe(record: xr.Dataset) -> dict[str, Any]:
 def _range(array: xr.DataArray) -> dict[str, float]:
     if array.dtype.kind not in "biuf" or array.size == 0:
         return {}
-    return {"least": float(array.min()), "mean": float(array.mean()), "greatest": float(array.max())}
+    values, axes = (
+        array.to_numpy(),
+        tuple(range(array.ndim)),
+    )  # xarray's own reductions import Dask where it is installed
+    with warnings.catch_warnings(action="ignore"):  # a variable may be NaN throughout
+        least, mean, greatest = (float(each(values, axis=axes)) for each in (np.nanmin, np.nanmean, np.nanmax))
+    return {"least": least, "mean": mean, "greatest": greatest}
 
 
 def check_picture(path: Path) -> None:
@@ -76,19 +63,16 @@ def check_picture(path: Path) -> None:
 
 def draw(record: xr.Dataset, out: Path) -> None:
     """Draw the picture that suits a record, or a page about it."""
-    from dynascope.plots import plot_run, save_figure  # noqa: PLC0415 (imports matplotlib)
-    from dynascope.plots.watch import plot_watched  # noqa: PLC0415
-    from dynascope.report import html_report, watch_report  # noqa: PLC0415
-
     if watched(record):
         if out.suffix == ".html":
-            write_text(out, watch_report(record))
+            write_text(out, dynascope.report.watch_report(record))
         else:
-            save_figure(plot_watched(record), out)
+            plots.save_figure(plots.plot_watched(record), out)
     elif out.suffix == ".html":
-        write_text(out, html_report(str(attribute(record, "model")), record, figure=plot_run(record)))
+        page = dynascope.report.html_report(str(attribute(record, "model")), record, figure=plots.plot_run(record))
+        write_text(out, page)
     else:
-        save_figure(plot_run(record), out)
+        plots.save_figure(plots.plot_run(record), out)
 
 
 def check_place(out: Path | None, name: str) -> None:

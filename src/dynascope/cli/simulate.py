@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dynascope.cli.output import Json, Place, check_place, write
+from dynascope.cli.options import Json, Place
+from dynascope.cli.output import check_place, write
 from dynascope.models.deep_linear import DeepLinear
 from dynascope.models.elastic import LocallyElastic
 from dynascope.models.linear_modes import ScalarNetwork
@@ -27,7 +28,12 @@ FAMILIES: dict[str, type[Any]] = {
     "scalar-network": ScalarNetwork,
     "multilinear": Multilinear,
 }
-simulate_app = typer.Typer(help="Simulate a model family and write its record.", no_args_is_help=True)
+app = typer.Typer(add_completion=False, no_args_is_help=True)
+
+
+@app.callback()
+def simulate() -> None:
+    """Simulate a model family and write its record."""
 
 
 def parse_numbers(name: str, text: str) -> float | np.ndarray:
@@ -126,4 +132,4 @@ def _help_texts(model: type[Any]) -> dict[str, str]:
 
 
 for _family, _model in FAMILIES.items():
-    simulate_app.command(_family)(simulate_command(_family, _model))
+    app.command(_family)(simulate_command(_family, _model))

@@ -15,11 +15,14 @@ from rich.console import Console
 from rich.table import Table
 from typer.core import TyperGroup
 
-from dynascope.cli.output import Json, describe, escape
+from dynascope.cli.options import Json
+from dynascope.cli.output import describe
 from dynascope.cli.simulate import FAMILIES, parse_numbers
-from dynascope.experiments.registry import EXPERIMENTS, find
+from dynascope.cli.terminal import escape
+from dynascope.experiments.registry import find, names
 from dynascope.records import save, to_json
-from dynascope.sweep import asked, gather, status, sweep
+from dynascope.sweep import asked, gather, status
+from dynascope.sweep import sweep as run_sweep
 from dynascope.sweep.workload import Workload, as_workload
 
 # where things have gone that the folders of older sweeps name
@@ -35,11 +38,7 @@ class _RunByDefault(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-sweep_app = typer.Typer(
-    help="Run an experiment over a grid of parameters; stop and go on at will.",
-    no_args_is_help=True,
-    cls=_RunByDefault,
-)
+app = typer.Typer(add_completion=False, no_args_is_help=True, cls=_RunByDefault)
 Folder = Annotated[Path, typer.Argument(help="The folder of the sweep.")]
 Scheduler = Annotated[
     str | None,
@@ -52,7 +51,12 @@ Timeout = Annotated[float, typer.Option(help="Seconds to wait for the scheduler'
 Trust = Annotated[bool, typer.Option("--trust-network", help="Accept a scheduler on another machine without TLS.")]
 
 
-@sweep_app.command()
+@app.callback()
+def sweep() -> None:
+    """Run an experiment over a grid of parameters; stop and go on at will."""
+
+
+@app.command()
 def run(
     experiment: Annotated[
         str, typer.Argument(help="An experiment (`reproduce --list`), a model family, or your own as module:function.")
@@ -72,7 +76,7 @@ def run(
     """Run what is not yet finished. `dynascope sweep EXPERIMENT …` does the same. Exit status 1 if a task failed."""
     place = out or Path("sweeps") / experiment.replace("/", "-").replace(":", "-")
     with _in_one_sentence(place):
-        table = sweep(
+        table = run_sweep(
             _find(experiment, scale),
             {name: parse_values(name, text) for name, text in map(_named, grid)},
             place,
@@ -88,7 +92,7 @@ def run(
     _finish(table, place, as_json=as_json)
 
 
-@sweep_app.command("status")
+@app.command("status")
 def show_status(out: Folder, as_json: Json = False) -> None:
     """Say how many tasks are finished, failed and missing, and why tasks failed."""
     found = status(out)
@@ -105,7 +109,7 @@ def show_status(out: Folder, as_json: Json = False) -> None:
         print(f"tracebacks: {out / 'failures'}")
 
 
-@sweep_app.command()
+@app.command()
 def retry(
     out: Folder,
     scheduler: Scheduler = None,
@@ -121,7 +125,7 @@ def retry(
         raise ValueError("this sweep was started from a script: add retry=True there and run it again")
     experiment = _find(reference["name"], reference.get("scale", "laptop"))
     with _in_one_sentence(out):
-        table = sweep(
+        table = run_sweep(
             experiment,
             request["grid"],
             out,
@@ -137,7 +141,7 @@ def retry(
     _finish(table, out, as_json=as_json)
 
 
-@sweep_app.command("gather")
+@app.command("gather")
 def gather_results(
     folder: Folder,
     out: Annotated[Path | None, typer.Option(help="The record to write; table.nc in the folder if not given.")] = None,
@@ -179,14 +183,14 @@ def _write(table: xr.Dataset, path: Path, *, as_json: bool) -> None:
 
 def _find(name: str, scale: str) -> Workload:
     """Look an experiment up in the registry, among the model families, or by module:function."""
-    if name in EXPERIMENTS:
+    if name in names():
         return as_workload(find(name), scale)
     if name in FAMILIES:
         return as_workload(FAMILIES[name])
     module, _, attribute = name.partition(":")
     if not attribute:
         raise ValueError(
-            f"experiment must be one of {', '.join([*FAMILIES, *EXPERIMENTS])}, or your own as module:function, "
+            f"experiment must be one of {', '.join([*FAMILIES, *names()])}, or your own as module:function, "
             f"got {name!r}"
         )
     if "" not in sys.path:

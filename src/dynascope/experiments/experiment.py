@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +15,7 @@ import xarray as xr
 from dynascope import networks, plots
 from dynascope.experiments.claims import SCALES, Claim, Finding, not_run
 from dynascope.experiments.sources import Source
+from dynascope.optional import require
 from dynascope.records import attribute, with_provenance
 from dynascope.statistics.errors import Estimate
 from dynascope.sweep.workload import Workload
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 else:  # running an experiment never imports plotting
     Axes = Figure = Any
-
-_INSTALL = {"torch": "dynascope[torch]", "sklearn": "dynascope[data]"}
 
 
 @dataclass(frozen=True)
@@ -101,9 +99,8 @@ class Experiment:
         >>> settings(experiment.record(experiment.settings("smoke"))).trials
         64
         """
-        missing = [package for package in self.needs if find_spec(package) is None]
-        if missing:
-            raise ImportError(f"{self.name} needs {missing[0]}: pip install '{_INSTALL[missing[0]]}'")
+        for package in self.needs:
+            require(package, self.name)
         begun = time.perf_counter()
         record = self.run(config)
         wall_time = time.perf_counter() - begun

@@ -10,7 +10,8 @@ import numpy as np
 import xarray as xr
 
 from dynascope.models.elastic.recorded import load_class_means
-from dynascope.monitor.reading import is_run, open_run
+from dynascope.monitor.journal import is_run
+from dynascope.monitor.reading import open_run
 from dynascope.records import load
 
 _NAMES = {"step": "time", "logit": "feature", "output": "feature"}

@@ -22,6 +22,15 @@ NAME = "journal.jsonl"
 _PATIENCE = 1.0  # seconds: of a run that was just killed, a worker that has not begun may still hold the lock
 
 
+def is_run(path: str | os.PathLike[str]) -> bool:
+    """Say whether a folder holds a run.
+
+    >>> is_run("nowhere")
+    False
+    """
+    return (Path(path) / NAME).is_file()
+
+
 def _line(entry: dict[str, Any]) -> bytes:
     text = json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode()
     return b"%08x %s\n" % (zlib.crc32(text), text)

@@ -48,15 +48,6 @@ def open_run(path: str | os.PathLike[str]) -> xr.Dataset:
     return load(path) if Path(path).is_file() else assemble(journal.read(path))
 
 
-def is_run(path: str | os.PathLike[str]) -> bool:
-    """Say whether a folder holds a run.
-
-    >>> is_run("nowhere")
-    False
-    """
-    return (Path(path) / journal.NAME).is_file()
-
-
 def assemble(entries: Sequence[Mapping[str, Any]]) -> xr.Dataset:
     """Make the record of a run from the entries of its journal.
 

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dynascope.monitor.verdicts import finite_steps, newest, verdicts
+from dynascope.monitor.judging import finite_steps, newest, verdicts
 from dynascope.records import attribute
 
 _ROWS = 12

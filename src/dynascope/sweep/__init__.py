@@ -1,6 +1,7 @@
 """Sweeps: many configurations of an experiment, over one process, the cores of a machine, or a cluster.
 
 >>> import tempfile
+>>> from dynascope.sweep import sweep
 >>> def decay(time, seed=0):
 ...     return {"left": 0.5 ** time}
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -9,15 +10,6 @@
 [0.25, 0.25, 0.25]
 """
 
-from typing import Any
+from dynascope.lazy import attach
 
-from dynascope.deprecation import new_name
-from dynascope.sweep.running import asked, status, sweep
-from dynascope.sweep.table import gather
-from dynascope.sweep.workload import Workload
-
-__all__ = ["Workload", "asked", "gather", "status", "sweep"]
-
-
-def __getattr__(name: str) -> Any:
-    return globals()[new_name("dynascope.sweep", name, {"Sweepable": "Workload"})]
+__getattr__, __dir__, __all__ = attach(__name__, __file__, former={"Sweepable": "dynascope.sweep.Workload"})

@@ -1,0 +1,40 @@
+"""Claims as a table, and the exit status that they give."""
+
+from collections.abc import Sequence
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from dynascope.cli.terminal import escape
+from dynascope.experiments.claims import Finding, summary
+
+_COLOURS = {
+    "reproduced": "green",
+    "erratum": "yellow",
+    "not reproduced": "bold red",
+    "not determined": "magenta",
+    "not run": "dim",
+}
+
+
+def print_claims(findings: Sequence[Finding]) -> None:
+    """Print each claim's verdict, source and numbers; of one that was not run, the reason.
+
+    >>> print_claims([Finding("a", "elastic (1)", "x is 1", note="needs y", verdict="not run")])
+    verdict  claim  source       measured against expected
+    not run  a      elastic (1)  needs y
+    """
+    table = Table(box=None, pad_edge=False)
+    for title in ("verdict", "claim", "source", "measured against expected"):
+        table.add_column(title, overflow="fold")
+    for each in findings:
+        numbers = each.note if each.verdict == "not run" and each.note else summary(each)
+        table.add_row(f"[{_COLOURS[each.verdict]}]{each.verdict}[/]", each.id, each.source, escape(numbers))
+    Console().print(table)
+
+
+def exit_by_verdict(findings: Sequence[Finding]) -> None:
+    """End with status 1 if a claim is not reproduced."""
+    if any(each.verdict == "not reproduced" for each in findings):
+        raise typer.Exit(1)

@@ -1,0 +1,23 @@
+"""`dynascope results`: one page over finished experiments."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dynascope.records import check_writable
+from dynascope.results import collect_results, publish_results, told
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def results(
+    folders: Annotated[list[Path], typer.Argument(help="Folders that `reproduce --out` or `verify --keep` wrote to.")],
+    out: Annotated[Path, typer.Option(help="Folder for README.md and the small pictures.")] = Path("docs/results"),
+) -> None:
+    """Gather finished experiments, from one machine or several, into one page over all papers."""
+    check_writable(out / "README.md")
+    page = publish_results(folders, out)
+    claims = [claim for result in collect_results(folders).values() for claim in result.claims]
+    print(f"page: {page}\n{told(claims)}")

@@ -1,0 +1,11 @@
+from dynascope.monitor import show as show
+from dynascope.monitor.attach import Run as Run
+from dynascope.monitor.attach import watch as watch
+from dynascope.monitor.judging import verdicts as verdicts
+from dynascope.monitor.loggers import Logger as Logger
+from dynascope.monitor.loggers import MLflow as MLflow
+from dynascope.monitor.loggers import TensorBoard as TensorBoard
+from dynascope.monitor.loggers import WandB as WandB
+from dynascope.monitor.reading import open_run as open_run
+
+__all__: list[str]
