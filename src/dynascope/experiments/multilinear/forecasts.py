@@ -29,8 +29,8 @@ def forecast(record: xr.Dataset, form: str) -> xr.Dataset:
     target, alone, skills = float(record["target"]), f"alone_{kind}", record["skill"].values
     measured = target * record[f"{kind}_alone"].transpose(f"{kind}_trial", alone).values
     fit = estimate_emergence(kind, record[alone].values, measured, model=model(record, 1), published=printed)
-    all_skills, options = model(record, len(skills)), {"calibration": float(fit["value"]), "published": printed}
-    predicted = all_skills.emergence(kind, skills, record[kind].values, **options)
+    value, x = float(fit["value"]), record[kind].values
+    predicted = model(record, len(skills)).emergence(kind, skills, x, calibration=value, published=printed)
     return xr.Dataset(
         {
             **{f"{form}_{name}": float(fit[name]) for name in ("value", "low", "high", "standard_error")},

@@ -70,7 +70,7 @@ def _model(config: Config, rate: float = RATE) -> Multilinear:
 def _descents(config: Config) -> xr.Dataset:
     """Losses at step sizes η and η/2 over the same exposure: whole gradient, and SGD on samples with N skills."""
     moments = np.linspace(0, config.steps, 9)[1:].round()
-    limits = {"data": config.data, "parameters": config.known}
+    limits: dict[str, Any] = {"data": config.data, "parameters": config.known}
     found: dict[str, np.ndarray] = {}
     for halving, name in enumerate(("coarse", "fine")):
         times, steps = moments * 2**halving, config.steps * 2**halving
