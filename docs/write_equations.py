@@ -39,8 +39,8 @@ The page is written by `make equations`; a test compares it with the code.
 
 - **Function**: its docstring names the item after `Source:`. What is derived from the item, or a class that names it
   in a range, stands here only where no function names it itself.
-- **Claim**: its source names the item, or that of its experiment where its own has no number; a whole figure has the
-  claims of its panels where it has none of its own.
+- **Claim**: its source names the item, or that of its experiment where its own has no number (and the experiment's no
+  range of equations); a whole figure has the claims of its panels where it has none of its own.
 - **Test**: up to two that use one of the functions by name, in the folder of tests that mirrors the function's, and up
   to two that name one of the claims; those that name least else come first. Every claim is also judged in a smoke run,
   by `make verify-smoke`; where that is all, it stands here.
@@ -168,7 +168,7 @@ def _claimed() -> tuple[dict[Key, tuple[str, ...]], dict[Key, tuple[str, ...]]]:
     for name in registry.names():
         experiment = registry.find(name)
         for claim in experiment.claims:
-            for key in _numbered(claim.source) or _numbered(experiment.source):
+            for key in _items_of(claim.source, experiment.source):
                 claims[key].append(f"{name}:{claim.id}")
                 experiments[key].append(name)
         for key in _numbered(experiment.source):
@@ -180,9 +180,14 @@ def _claimed() -> tuple[dict[Key, tuple[str, ...]], dict[Key, tuple[str, ...]]]:
     return first, second
 
 
-def _numbered(source: Source | None) -> list[Key]:
-    items = source.items() if source else ()
-    return [(source.paper, kind, number) for kind, number in items if kind != "section"]
+def _items_of(claim: Source | None, experiment: Source) -> list[Key]:
+    """Items that a claim checks; one without a number is about its experiment's, unless that has a range of them."""
+    found = _numbered(claim or experiment)
+    return found if found or "–" in experiment.equation else _numbered(experiment)
+
+
+def _numbered(source: Source) -> list[Key]:
+    return [(source.paper, kind, number) for kind, number in source.items() if kind != "section"]
 
 
 def find_all() -> list[Item]:

@@ -94,7 +94,9 @@ def test_docstrings_write_sources_in_one_form():
             for node in ast.walk(ast.parse(path.read_text())):
                 text = ast.get_docstring(node) or "" if isinstance(node, ast.FunctionDef | ast.ClassDef) else ""
                 sentences = _writer().SENTENCE.findall(text)
-                assert len(sentences) == text.count("Source: "), f"{path}: {node.name}: end the paragraph with the source"
+                assert len(sentences) == text.count("Source: "), (
+                    f"{path}: {node.name}: end the paragraph with the source"
+                )
                 for each in " ".join(" ".join(sentences).split()).split("; "):
                     plain = each.removeprefix("derived from ")
                     assert not re.search(r"\bFIG|\bFig\.|spring–block|locally elastic", each), f"{path}: {each}"
@@ -141,7 +143,9 @@ def test_numbers_as_people_write_them(number, expected):
 
 
 def test_a_number_of_several_kinds_needs_its_word():
-    with pytest.raises(ValueError, match=r"must say which of layerwise Corollary B\.1\.1, layerwise Proposition B\.1\.1"):
+    with pytest.raises(
+        ValueError, match=r"must say which of layerwise Corollary B\.1\.1, layerwise Proposition B\.1\.1"
+    ):
         find_item("layerwise", "B.1.1")
     assert find_item("layerwise", "Proposition B.1.1").kind == "proposition"
 
