@@ -23,7 +23,7 @@ def reproduce(
     list_all: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Run one figure or equation: record, picture, claims and report. Exit status 1 if a claim that the scale settles fails."""
+    """Run one figure or equation, with its files. Exit status 1 if a claim that the scale settles fails."""
     if list_all:
         _list(as_json=as_json)
         return

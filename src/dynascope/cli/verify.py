@@ -35,7 +35,7 @@ def verify(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Hold published equations and figures against simulation. Exit status 1 if a claim that the scale settles fails."""
+    """Hold what papers state against simulation. Exit status 1 if a claim that the scale settles fails."""
     if every and family is not None:
         raise ValueError(f"--all runs every family: leave out {family!r} or --all")
     report, results = dynascope.report, dynascope.results
