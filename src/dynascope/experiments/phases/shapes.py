@@ -13,7 +13,8 @@ def bend(load: xr.DataArray) -> xr.DataArray:
     >>> bend(xr.DataArray([[3.0, 3.0, 2.0, 0.0]], dims=("trial", "layer"))).dims
     ('trial',)
     """
-    return xr.apply_ufunc(curvature, load, input_core_dims=[["layer"]])
+    found: xr.DataArray = xr.apply_ufunc(curvature, load, input_core_dims=[["layer"]])
+    return found
 
 
 def straight(load: xr.DataArray) -> xr.DataArray:
@@ -22,7 +23,8 @@ def straight(load: xr.DataArray) -> xr.DataArray:
     >>> float(straight(xr.DataArray([3.0, 2.0, 1.0], dims="layer")))
     1.0
     """
-    return xr.apply_ufunc(straightness, load, input_core_dims=[["layer"]])
+    found: xr.DataArray = xr.apply_ufunc(straightness, load, input_core_dims=[["layer"]])
+    return found
 
 
 def best_where_straight(accuracy: xr.DataArray, load: xr.DataArray) -> Judgement:

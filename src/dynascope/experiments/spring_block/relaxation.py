@@ -65,7 +65,8 @@ def _left_out(record: xr.Dataset) -> np.ndarray:
     barrier, config = record["barrier"].values, settings(record)
     stronger = _rate(barrier / np.sqrt(1 + config.dt)) - _rate(barrier)
     offset = SLOWEST * config.amplitude / MEAN_FRICTION * barrier  # force at the start, in units of the noise force
-    return stronger + _rate(barrier) * offset**2 * np.abs(barrier**2 - 1) / 6  # by the third derivative of g
+    curved = _rate(barrier) * offset**2 * np.abs(barrier**2 - 1) / 6  # what the third derivative of g adds
+    return np.asarray(stronger + curved)
 
 
 def _relaxes(record: xr.Dataset) -> Judgement:

@@ -33,11 +33,11 @@ class Config:
 
 def run(config: Config) -> xr.Dataset:
     """Simulate the three chains with shared noise, and again with independent noise for comparison."""
-    parameters = {
-        name: xr.DataArray(list(getattr(config, name)), dims="panel", coords={"panel": list(PANELS)})
-        for name in ("friction_right", "friction_left", "noise")
-    }
-    chains = SpringBlock(**parameters)
+    right, left, noise = (
+        xr.DataArray(list(values), dims="panel", coords={"panel": list(PANELS)})
+        for values in (config.friction_right, config.friction_left, config.noise)
+    )
+    chains = SpringBlock(friction_right=right, friction_left=left, noise=noise)
     shared = chains.simulate(config.duration, config.dt, config.trials, seed=config.seed, shared_noise=True)
     alone = chains.simulate(config.duration, config.dt, config.trials, seed=config.seed, save_points=2)
     shared["independent_load"] = alone["load"].isel(time=-1, drop=True)
