@@ -275,7 +275,7 @@ def reason(item: Item, anchors: Mapping[str, str]) -> str:
         return f"[{found[0]}](#{anchors[named]})" if named in anchors else found[0]
 
     papers = "|".join(PAPERS)
-    return re.sub(rf"(?:(?:{papers}) )?(?:\([A-Z\d][\d.]*\)|(?:Theorem|Lemma|Figure) [\w.]+\d)", link, item.unchecked)
+    return re.sub(rf"(?:(?:{papers}) )?(?:\([A-Z\d][\d.]*\)|(?:Theorem|Lemma|Figure) [\w.]*\d)", link, item.unchecked)
 
 
 def main() -> None:

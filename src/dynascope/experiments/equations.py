@@ -62,7 +62,8 @@ def printed(paper: str) -> tuple[Item, ...]:
     """
     if paper not in PAPERS:
         raise ValueError(f"paper must be one of {', '.join(PAPERS)}, got {paper!r}")
-    return tuple(Item(paper, **row) for row in _rows(FOLDER / f"{paper}.tsv"))
+    rows = _rows(FOLDER / f"{paper}.tsv")
+    return tuple(Item(paper, row["kind"], row["number"], row["says"], row["unchecked"]) for row in rows)
 
 
 @cache
@@ -87,7 +88,7 @@ def find_item(paper: str, number: str) -> Item:
     >>> find_item("spring-block", "6").functions[0]
     'models.spring_block.chain.SpringBlock.equilibrium'
     >>> find_item("spring-block", "Figure 5(b)").claims[0]
-    'spring_block/left_friction:fig-5b-straight'
+    'spring_block/left_friction:fig-5b-linear'
     """
     word, _, rest = number.strip().rpartition(" ")
     plain = re.sub(r"^\((.*)\)$", r"\1", rest)

@@ -110,7 +110,7 @@ class SpringBlock(eqx.Module):
         duration: model time to simulate, rounded up to whole steps.
         dt: length of a step, and the window of the noise.
         trials: independent repetitions at every grid point.
-        seed: integer that fixes all randomness.
+        seed: fixes all randomness.
         save_points: how many evenly spaced times to save, or the times themselves.
         dynamics: overdamped (5), inertial (4), (S2), (S3), or langevin (S4), (S5).
         damping: γ of the inertial and langevin dynamics.
@@ -121,7 +121,7 @@ class SpringBlock(eqx.Module):
             target since the save before; `stop_time` then says when (NaN: never).
         start: positions at time 0, shaped (…grid, block); zero if not given.
         precision: float64 or float32.
-        progress: whether to draw a bar; by default on a terminal.
+        progress: draw a bar; by default on a terminal.
 
         Returns position (…grid, trial, time, block), load target − x (…, layer) for layers 0 … blocks, and over (…,
         trial, time) energy, force k (y − x_L) on the last block and curvature, the mean of d_{ℓ+1} − d_ℓ (positive:
