@@ -25,7 +25,6 @@ _EIGENVALUES = ("α−β", "α+β/(K−1)", "0")
 _PROBABILITIES = (0.6, 0.3, 0.1)
 _ROUNDING = 1e-9  # of eigenvalues and eigenvectors of matrices with entries of order 1
 _PROPOSITION = elastic(theorem="Proposition 3.3", place="proof")
-_THEOREM = elastic(theorem="Theorem 3.1", place="proof")
 
 
 @dataclass(frozen=True)
@@ -256,7 +255,7 @@ EXPERIMENT = Experiment(
             "elastic-i-model-spectrum",
             "M of the I-model has (α − β)/K with multiplicity p(K−1) and (α + (K−1) β)/K with multiplicity p",
             _isotropic_counts,
-            _THEOREM,
+            elastic(equation="C.4", theorem="Theorem 3.1", place="proof"),
         ),
         Claim(
             "elastic-c8-eigenvalue",
