@@ -39,8 +39,8 @@ The page is written by `make equations`; a test compares it with the code.
 
 - **Function**: its docstring names the item after `Source:`. What is derived from the item, or a class that names it
   in a range, stands here only where no function names it itself.
-- **Claim**: its source names the item, or that of its experiment where its own has no number (and the experiment's no
-  range of equations); a whole figure has the claims of its panels where it has none of its own.
+- **Claim**: its source, or that of its experiment if it has none of its own, names the item. A figure that no claim
+  names has the claims of its panels, or those of its experiment that name no item themselves.
 - **Test**: up to two that use one of the functions by name, in the folder of tests that mirrors the function's, and up
   to two that name one of the claims; those that name least else come first. Every claim is also judged in a smoke run,
   by `make verify-smoke`; where that is all, it stands here.
@@ -162,28 +162,19 @@ def _implemented() -> dict[Key, tuple[str, ...]]:
     return {key: tuple(sorted(name for rank, name in found if rank == min(found)[0])) for key, found in ranked.items()}
 
 
-def _claimed() -> tuple[dict[Key, tuple[str, ...]], dict[Key, tuple[str, ...]]]:
-    """Claims of each item, and experiments that are about it."""
-    claims, experiments = defaultdict(list), defaultdict(list)
+def _claimed() -> tuple[dict[Key, list[str]], dict[Key, list[str]]]:
+    """Claims of each item; and, for figures and tables, claims of their experiments that name no item themselves."""
+    named, about = defaultdict(list), defaultdict(list)
     for name in registry.names():
         experiment = registry.find(name)
         for claim in experiment.claims:
-            for key in _items_of(claim.source, experiment.source):
-                claims[key].append(f"{name}:{claim.id}")
-                experiments[key].append(name)
-        for key in _numbered(experiment.source):
-            if key[1] in ("figure", "table"):
-                experiments[key].append(name)
-    first, second = (
-        {key: tuple(dict.fromkeys(names)) for key, names in table.items()} for table in (claims, experiments)
-    )
-    return first, second
-
-
-def _items_of(claim: Source | None, experiment: Source) -> list[Key]:
-    """Items that a claim checks; one without a number is about its experiment's, unless that has a range of them."""
-    found = _numbered(claim or experiment)
-    return found if found or "–" in experiment.equation else _numbered(experiment)
+            keys = _numbered(claim.source or experiment.source)
+            for key in keys:
+                named[key].append(f"{name}:{claim.id}")
+            for key in () if keys else _numbered(experiment.source):
+                if key[1] in ("figure", "table"):
+                    about[key].append(f"{name}:{claim.id}")
+    return named, about
 
 
 def _numbered(source: Source) -> list[Key]:
@@ -193,23 +184,21 @@ def _numbered(source: Source) -> list[Key]:
 def find_all() -> list[Item]:
     """List all items with what the code has of them."""
     functions = _implemented()
-    claims, experiments = _claimed()
+    named, about = _claimed()
     rivals = {
         "functions": {name.rpartition(".")[2] for names in functions.values() for name in names},
-        "claims": {claim.partition(":")[2] for found in claims.values() for claim in found},
+        "claims": {claim.partition(":")[2] for claims in named.values() for claim in claims},
     }
     found = []
     for item in (each for paper in PAPERS for each in printed(paper)):
         key = item.paper, item.kind, item.number
-        panels = [other for other in claims if other[:2] == key[:2] and other[2].startswith(f"{item.number}(")]
-        keys = [key] if key in claims else [key, *panels]
-        mine, judged, drawn = (
-            tuple(dict.fromkeys(name for each in some for name in table.get(each, ())))
-            for table, some in ((functions, [key]), (claims, keys), (experiments, keys))
-        )
-        pictures = tuple(_picture(experiment) for experiment in drawn)
-        tests = _tests_of(mine, judged, rivals)
-        found.append(replace(item, functions=mine, claims=judged, tests=tests, pictures=pictures))
+        panels = [other for other in named if other[:2] == key[:2] and other[2].startswith(f"{item.number}(")]
+        of_panels = [claim for panel in panels for claim in named[panel]]
+        claims = tuple(dict.fromkeys(named.get(key) or of_panels or about.get(key, [])))
+        experiments = dict.fromkeys(claim.partition(":")[0] for claim in claims)
+        mine = functions.get(key, ())
+        tests, pictures = _tests_of(mine, claims, rivals), tuple(map(_picture, experiments))
+        found.append(replace(item, functions=mine, claims=claims, tests=tests, pictures=pictures))
     return found
 
 
