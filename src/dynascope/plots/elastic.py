@@ -1,18 +1,17 @@
 """Pictures of locally elastic dynamics."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 from dynascope.measure.hyperplanes import separating_direction
 from dynascope.plots.figures import PALETTE, axis_label, short
 from dynascope.plots.over_time import plot_over_time
 
 
-def plot_projection(run: xr.Dataset, axes: Axes, *, direction: Any = None, trial: int = 0) -> Axes:
+def plot_projection(run: xr.Dataset, axes: Axes, *, direction: ArrayLike | None = None, trial: int = 0) -> Axes:
     """Draw every sample of one trial over time, projected on one direction, coloured by class.
 
     run: a record with point over time, class, sample, feature (and trial). direction: (feature,); by default the one
