@@ -1,12 +1,26 @@
 """Values at the door: converted, or refused with a sentence that names the argument. Needs nothing but NumPy."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import numpy as np
 
+if TYPE_CHECKING:
+    T = TypeVar("T")
+    Given = Annotated[T, "checked at the door"]
+else:
 
-def as_float(name: str, value: Any) -> np.ndarray:
+    class Given:
+        """An argument that the function itself checks: `Given[int]` is int for type checkers, anything at run time.
+
+        Whoever gives something else gets the function's own sentence, also where types are checked at run time.
+        """
+
+        def __class_getitem__(cls, _kind: object) -> type[object]:
+            return object
+
+
+def as_float(name: str, value: object) -> np.ndarray:
     """Convert to a finite float64 array, or say which argument is not one.
 
     >>> as_float("noise", [0, 1])
@@ -38,7 +52,7 @@ def require(name: str, values: np.ndarray, allowed: np.ndarray | np.bool_, rule:
         raise ValueError(f"{name} must {rule}, got {offender}")
 
 
-def scalar(name: str, value: Any, *, at_least: float | None = None, above: float | None = None) -> float:
+def scalar(name: str, value: object, *, at_least: float | None = None, above: float | None = None) -> float:
     """Convert to one finite float within bounds.
 
     >>> scalar("dt", 0.0, above=0.0)
@@ -55,7 +69,7 @@ def scalar(name: str, value: Any, *, at_least: float | None = None, above: float
     return float(array)
 
 
-def count(name: str, value: Any, *, at_least: int = 1) -> int:
+def count(name: str, value: object, *, at_least: int = 1) -> int:
     """Convert to an integer of at least `at_least`.
 
     >>> count("blocks", 0)
@@ -67,7 +81,7 @@ def count(name: str, value: Any, *, at_least: int = 1) -> int:
     return int(value)
 
 
-def flag(name: str, value: Any) -> bool:
+def flag(name: str, value: object) -> bool:
     """Accept True or False and nothing that merely looks like it.
 
     >>> flag("shared_noise", "no")
@@ -79,7 +93,7 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
+def one_of(name: str, value: object, allowed: Sequence[str]) -> str:
     """Accept one of a few words.
 
     >>> one_of("dynamics", "quantum", ["overdamped", "inertial"])
@@ -91,7 +105,7 @@ def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
     return str(value)
 
 
-def increasing(name: str, values: Any) -> np.ndarray:
+def increasing(name: str, values: object) -> np.ndarray:
     """Convert to a list (time,) of increasing times from 0 or later.
 
     >>> increasing("times", [1.0, 0.5])

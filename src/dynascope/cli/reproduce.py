@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 import dynascope
-from dynascope.cli.options import Json, Scale
+from dynascope.cli.options import AsJson, Scale
 from dynascope.cli.terminal import say
 from dynascope.experiments.registry import headline, names
 
@@ -21,7 +21,7 @@ def reproduce(
     scale: Scale = "laptop",
     out: Annotated[Path, typer.Option(help="Folder below which the files are written.")] = Path("results"),
     list_all: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run one figure or equation, with its files. Exit status 1 if a claim that the scale settles fails."""
     if list_all:

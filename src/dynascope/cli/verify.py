@@ -8,7 +8,7 @@ import typer
 
 import dynascope
 from dynascope.cli.claims import exit_by_verdict, print_claims
-from dynascope.cli.options import Json, Scale
+from dynascope.cli.options import AsJson, Scale
 from dynascope.cli.terminal import say
 from dynascope.experiments.claims import Finding
 from dynascope.experiments.registry import names
@@ -33,7 +33,7 @@ def verify(
             help="Folder for record, picture and claims of each experiment; what is there already is not rerun."
         ),
     ] = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Hold what papers state against simulation. Exit status 1 if a claim that the scale settles fails."""
     if every and family is not None:
@@ -54,7 +54,7 @@ def verify(
         print(report.claims_json(claims))
     else:
         print_claims(claims)
-        print(f"{results.told(claims)}, in {results.duration(last - begun)} at scale {scale}")
+        print(f"{results.verdict_counts(claims)}, in {results.duration(last - begun)} at scale {scale}")
     if out is not None:
         dynascope.records.write_text(out, report.claims_json(claims))
     exit_by_verdict(claims, scale)

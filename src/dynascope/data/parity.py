@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from dynascope.checks import count, require, scalar
+from dynascope.checks import Given, count, require, scalar
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,9 @@ class SparseParity:
         weights = np.arange(1.0, self.skills + 1) ** -(self.exponent + 1)
         return np.asarray(weights / weights.sum())
 
-    def sample(self, size: Any, seed: Any = 0, *, skill: Any = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def sample(
+        self, size: Given[int], seed: Given[int] = 0, *, skill: Given[int | None] = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Draw inputs, float32 (size, skills + bits) of 0 and 1, targets ±1, float32 (size,), and ranks of skills.
 
         skill: the rank of the only skill to draw; all by their frequency if not given
@@ -68,7 +70,7 @@ class SparseParity:
         x = np.concatenate([control, random.integers(0, 2, (size, self.bits))], axis=1).astype(np.float32)
         return x, self.parity(x), ranks
 
-    def parity(self, x: Any) -> np.ndarray:
+    def parity(self, x: ArrayLike) -> np.ndarray:
         """g(x) = Σ_k g_k(x): ±1, the parity of the relevant bits of the skill that the control bits name (4.2).
         Source: layerwise (4.2).
 

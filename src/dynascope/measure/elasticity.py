@@ -4,11 +4,11 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 import xarray as xr
+from numpy.typing import ArrayLike
 from torch import nn
 from torch.autograd import forward_ad
 from torch.func import functional_call
@@ -19,16 +19,16 @@ from dynascope.measure.arrays import class_codes
 from dynascope.measure.side_effects import undisturbed
 from dynascope.statistics.errors import over_trials
 
-_dual: Any = forward_ad.make_dual
-_parts_of_dual: Any = forward_ad.unpack_dual
+_dual: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = forward_ad.make_dual
+_parts_of_dual: Callable[[torch.Tensor], forward_ad.UnpackedDualTensor] = forward_ad.unpack_dual
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 _CHUNK = 256  # samples per forward pass
 
 
 def class_elasticity(
-    model: Any,
-    inputs: Any,
-    labels: Any,
+    model: nn.Module,
+    inputs: torch.Tensor,
+    labels: ArrayLike,
     *,
     learning_rate: float | None = None,
     loss: Loss = nn.functional.cross_entropy,
@@ -154,7 +154,7 @@ def _inside_outside(matrix: np.ndarray) -> tuple[float, float]:
 
 
 def gradient_gram(
-    model: Any, inputs: Any, labels: Any, *, layer: str | None = None, max_memory: float = 1e9
+    model: nn.Module, inputs: torch.Tensor, labels: ArrayLike, *, layer: str | None = None, max_memory: float = 1e9
 ) -> xr.Dataset:
     """Average the Gram matrix of gradients over classes: how a step on class l can move the outputs of class k.
 
@@ -215,9 +215,11 @@ def _parts(weights: Mapping[str, torch.Tensor], rows: int, limit: float) -> Iter
     yield part
 
 
-def _mean_slopes(read: Any, weights: Mapping[str, torch.Tensor], names: list[str], group: torch.Tensor) -> torch.Tensor:
+def _mean_slopes(
+    read: "_Reader", weights: Mapping[str, torch.Tensor], names: list[str], group: torch.Tensor
+) -> torch.Tensor:
     """∂(mean output over a class)/∂(some weights), (output, weight), summed over chunks of the class."""
-    total: Any = 0
+    total: torch.Tensor | int = 0
     for chunk in torch.split(group, _CHUNK):
         with torch.enable_grad():
             means = (read.features(weights, chunk).sum(dim=0) / len(group)).unbind()  # one for each output
@@ -235,7 +237,7 @@ def _mean_slopes(read: Any, weights: Mapping[str, torch.Tensor], names: list[str
 class _Reader:
     """Runs a model with given weights and takes features off its output or off a submodule."""
 
-    def __init__(self, model: nn.Module, held: dict[str, Any] | None) -> None:
+    def __init__(self, model: nn.Module, held: dict[str, object] | None) -> None:
         self.model, self.held = model, held
 
     def outputs(self, weights: Mapping[str, torch.Tensor], inputs: torch.Tensor) -> torch.Tensor:
@@ -248,7 +250,7 @@ class _Reader:
         return found
 
     def features(self, weights: Mapping[str, torch.Tensor], inputs: torch.Tensor) -> torch.Tensor:
-        found: Any = self.outputs(weights, inputs)
+        found: object = self.outputs(weights, inputs)
         if self.held is not None:
             found = self.held.pop("features", None)
             if not isinstance(found, torch.Tensor):
@@ -270,7 +272,7 @@ def _read(model: nn.Module, layer: str | None) -> Iterator[_Reader]:
     modules = dict(model.named_modules())
     if layer not in modules or not layer:
         raise ValueError(f"layer must name a submodule, one of {', '.join(filter(None, modules))}, got {layer!r}")
-    held: dict[str, Any] = {}
+    held: dict[str, object] = {}
     hook = modules[layer].register_forward_hook(lambda _module, _inputs, output: held.update(features=output))
     try:
         yield _Reader(model, held)
@@ -298,7 +300,7 @@ def _leaves(model: nn.Module) -> dict[str, torch.Tensor]:
     return found
 
 
-def _probe(model: Any, inputs: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
+def _probe(model: object, inputs: object, labels: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Classes and the class of each sample, with at least two samples each."""
     if not isinstance(model, nn.Module):
         raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}")

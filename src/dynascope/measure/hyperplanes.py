@@ -7,10 +7,10 @@ every rounding error or gives way to rational arithmetic.
 import math
 from fractions import Fraction
 from itertools import combinations, permutations
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from numpy.typing import ArrayLike
 from scipy.optimize import linprog, nnls
 
 from dynascope.checks import as_float, one_of
@@ -22,7 +22,7 @@ _SHORTLIST = 16
 _RANDOM_STARTS = 64
 
 
-def separable(a: Any, b: Any) -> bool:
+def separable(a: ArrayLike, b: ArrayLike) -> bool:
     """Tell whether a hyperplane strictly separates two clouds of points.
 
     There are (w, c) with w·a_i > c > w·b_j for all i, j: the convex hulls of the clouds have no point in common.
@@ -57,7 +57,7 @@ def separable(a: Any, b: Any) -> bool:
     return _hulls_are_apart(points, np.arange(len(points)) < len(first))
 
 
-def pairwise_separable(points: Any) -> bool:
+def pairwise_separable(points: ArrayLike) -> bool:
     """Tell whether every two classes are separated by some hyperplane, exactly.
 
     For each pair k < l there is ν with min_i ⟨ν, x_i^k⟩ > max_j ⟨ν, x_j^l⟩; it may differ from pair to pair.
@@ -71,7 +71,7 @@ def pairwise_separable(points: Any) -> bool:
     return all(separable(a, b) for a, b in combinations(_classes(points), 2))
 
 
-def universally_separable(points: Any, direction: Any) -> bool:
+def universally_separable(points: ArrayLike, direction: ArrayLike) -> bool:
     """Tell whether one direction separates every two classes, exactly.
 
     The intervals [min_i ⟨ν, x_i^k⟩, max_i ⟨ν, x_i^k⟩] of the classes k are disjoint, in any order along ν.
@@ -105,7 +105,7 @@ def universally_separable(points: Any, direction: Any) -> bool:
     return not _overlap(exact.min(axis=1), exact.max(axis=1))
 
 
-def separating_direction(class_means: Any, *, method: str = "best") -> Float[np.ndarray, " feature"]:
+def separating_direction(class_means: ArrayLike, *, method: str = "best") -> Float[np.ndarray, " feature"]:
     """Find one direction along which all class means lie apart.
 
     best: max over ‖ν‖ = 1 of min over k < l of Σ_t |⟨m_k(t) − m_l(t), ν⟩|; the first class ends above the last.
@@ -148,14 +148,14 @@ def separating_direction(class_means: Any, *, method: str = "best") -> Float[np.
     return np.asarray(direction / np.linalg.norm(direction))
 
 
-def _cloud(name: str, value: Any) -> Float[np.ndarray, "sample feature"]:
+def _cloud(name: str, value: ArrayLike) -> Float[np.ndarray, "sample feature"]:
     cloud = as_float(name, value)
     if cloud.ndim != 2 or cloud.size == 0:
         raise ValueError(f"{name} must have shape (sample, feature) with one of each or more, got {cloud.shape}")
     return cloud
 
 
-def _classes(value: Any) -> Float[np.ndarray, "class sample feature"]:
+def _classes(value: ArrayLike) -> Float[np.ndarray, "class sample feature"]:
     points = as_float("points", value)
     if points.ndim != 3 or points.size == 0 or len(points) < 2:
         raise ValueError(

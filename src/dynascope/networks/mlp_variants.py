@@ -1,6 +1,6 @@
 """Fully connected networks that only some experiments need: fixed constants for batch norm, orthogonal starts."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +32,9 @@ class ConstantMLP(MLP):
     ('flat', 'act_1', 'act_2')
     """
 
-    def __init__(self, inputs: Any, classes: Any, *, width: Any, depth: Any, slope: Any = 0.0) -> None:
+    def __init__(
+        self, inputs: int | Sequence[int], classes: int, *, width: int, depth: int, slope: float = 0.0
+    ) -> None:
         super().__init__(inputs, classes, width=width, depth=depth)
         for k in range(1, depth + 1):
             setattr(self.stages, f"act_{k}", ScaledLeakyReLU(slope))
@@ -46,7 +48,9 @@ class OrthogonalMLP(MLP):
     True
     """
 
-    def __init__(self, inputs: Any, classes: Any, *, width: Any, depth: Any, dropout: Any = 0.0) -> None:
+    def __init__(
+        self, inputs: int | Sequence[int], classes: int, *, width: int, depth: int, dropout: float = 0.0
+    ) -> None:
         super().__init__(inputs, classes, width=width, depth=depth, activation="linear", dropout=dropout)
         for name, layer in list(self.stages.named_children()):
             if isinstance(layer, nn.Linear):

@@ -1,7 +1,5 @@
 """Pictures of locally elastic dynamics."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -9,6 +7,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d.axes3d import Axes3D
+from numpy.typing import ArrayLike
 
 from dynascope.measure.hyperplanes import separating_direction
 from dynascope.models.elastic.geometry import margin_directions
@@ -16,7 +15,7 @@ from dynascope.plots.figures import PALETTE, axis_label, short
 from dynascope.plots.over_time import plot_over_time
 
 
-def plot_projection(run: xr.Dataset, axes: Axes, *, direction: Any = None, trial: int = 0) -> Axes:
+def plot_projection(run: xr.Dataset, axes: Axes, *, direction: ArrayLike | None = None, trial: int = 0) -> Axes:
     """Draw every sample of one trial over time, projected on one direction, coloured by class.
 
     run: a record with point over time, class, sample, feature (and trial). direction: (feature,); by default the one

@@ -1,10 +1,9 @@
 """The two stages through which class means pass: they find their directions, then they grow."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from dynascope.statistics.resampling import bootstrap_weights, class_paths, interval, too_few
 
@@ -14,7 +13,7 @@ _GROWN = 2.0  # times its length that a pattern must reach to count as amplified
 _SETTLED = 0.25  # largest ratio of the mean angles after and before; a steady turn has a third
 
 
-def learning_stages(times: Any, class_means: Any, *, resamples: int = 200, seed: int = 0) -> xr.Dataset:
+def learning_stages(times: ArrayLike, class_means: ArrayLike, *, resamples: int = 200, seed: int = 0) -> xr.Dataset:
     """Find the time at which class means stop turning and only grow: de-randomization ends, amplification begins.
 
     Of each trial the pattern M(t) = class means less their common mean is one vector, θ(t) its angle to its own
