@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dynascope.cli.options import Json
+from dynascope.cli.options import AsJson
 from dynascope.experiments.equations import find_item
 from dynascope.experiments.sources import PAPERS
 
@@ -17,7 +17,7 @@ app = typer.Typer(add_completion=False)
 def where(
     paper: Annotated[str, typer.Argument(help=f"One of {', '.join(PAPERS)}.")],
     number: Annotated[list[str], typer.Argument(help="As printed: 6, S2, Figure 3, Proposition 3.2.")],
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say where the code has an equation, figure or theorem: functions, claims, tests, pictures."""
     item = find_item(paper, " ".join(number))
