@@ -4,6 +4,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+Times = ArrayLike  # increasing, from 0 or later: what `increasing` takes
+SavePoints = int | ArrayLike  # how many evenly spaced times to save, or the times themselves
 
 if TYPE_CHECKING:
     T = TypeVar("T")

@@ -40,7 +40,7 @@ def renamed(old: str, new: Callable[P, R]) -> Callable[P, R]:
 
 
 def renamed_arguments(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Let a function also take some keyword arguments by their old names, given as old="new".
+    """Let a function, or a class, also take some keyword arguments by their old names, given as old="new".
 
     >>> @renamed_arguments(copies="trials")
     ... def train(trials=1):
@@ -54,6 +54,10 @@ def renamed_arguments(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        if isinstance(function, type):
+            function.__init__ = decorate(function.__init__)  # type: ignore[misc]
+            return function
+
         @functools.wraps(function)
         def with_old_names(*args: P.args, **kwargs: P.kwargs) -> R:
             for old, new in names.items():

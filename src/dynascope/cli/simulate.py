@@ -4,7 +4,7 @@ import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import numpy as np
 import typer
@@ -62,7 +62,7 @@ def simulate_command(family: str, model: type[Any]) -> Callable[..., None]:
     True
     """
     makes = dict(inspect.signature(model).parameters)
-    hidden = ("self", "progress", "unknown")
+    hidden = ("self", "progress")
     runs = {k: v for k, v in inspect.signature(model.simulate).parameters.items() if k not in hidden}
 
     def command(**given: Any) -> None:
@@ -93,7 +93,9 @@ def simulate_command(family: str, model: type[Any]) -> Callable[..., None]:
 
 
 def _takes_text(parameter: inspect.Parameter) -> bool:
-    return parameter.annotation in (ParameterValue, Any)
+    """Whether a flag's text is read here: typer reads what is one number, one word or a switch."""
+    plain = {int, float, bool, str, type(None)}
+    return not {*(get_args(parameter.annotation) or (parameter.annotation,))} <= plain
 
 
 def _value(name: str, given: object, parameter: inspect.Parameter) -> object:

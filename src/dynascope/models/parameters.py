@@ -4,24 +4,31 @@ Every model family declares the core dimensions of its fields; what stands befor
 """
 
 import difflib
+import functools
 import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-import equinox as eqx
 import numpy as np
 import xarray as xr
 
 from dynascope.checks import as_float
 
-ParameterValue = float | Sequence[Any] | np.ndarray | xr.DataArray
+P = ParamSpec("P")
+R = TypeVar("R")
+if TYPE_CHECKING:  # no text, which is a sequence as well
+    ParameterValue = float | Sequence[float] | list[Any] | tuple[Any, ...] | np.ndarray | xr.DataArray
+else:  # text comes through to be refused in our own words
+    ParameterValue = float | Sequence[Any] | np.ndarray | xr.DataArray
 
 
-class Grid(eqx.Module):
+@dataclass(frozen=True)
+class Grid:
     """The axes along which parameters vary: names, sizes and coordinates of the result."""
 
-    dims: tuple[str, ...] = eqx.field(static=True)
-    shape: tuple[int, ...] = eqx.field(static=True)
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
     coordinates: dict[str, tuple[tuple[str, ...], np.ndarray]]
 
     @property
@@ -55,19 +62,27 @@ class UnknownOptionError(TypeError, ValueError):
     """An option that does not exist: Python's own error for it, and ours for bad input."""
 
 
-def refuse_unknown(unknown: Mapping[str, Any], function: Callable[..., Any]) -> None:
-    """Name the first option that a function does not have, and what it does have.
+def with_hints(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function name the options that it has, and the nearest, where it is given one that it does not have.
 
-    >>> refuse_unknown({"sed": 1}, lambda seed, trials, **unknown: None)
+    >>> @with_hints
+    ... def simulate(seed=0, trials=1): ...
+    >>> simulate(sed=1)
     Traceback (most recent call last):
     dynascope.models.parameters.UnknownOptionError: sed=1 is not an option; there are seed, trials. Did you mean seed?
     """
-    for name, value in unknown.items():
-        parameters = inspect.signature(function).parameters.values()
-        known = [p.name for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        raise UnknownOptionError(f"{name}={value!r} is not an option; there are {', '.join(known)}.{hint}")
+    known = [name for name in inspect.signature(function).parameters if name != "self"]
+
+    @functools.wraps(function)
+    def checked(*arguments: P.args, **options: P.kwargs) -> R:
+        for name, value in options.items():
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f" Did you mean {near[0]}?" if near else ""
+                raise UnknownOptionError(f"{name}={value!r} is not an option; there are {', '.join(known)}.{hint}")
+        return function(*arguments, **options)
+
+    return checked
 
 
 def broadcast(

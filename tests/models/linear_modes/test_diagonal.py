@@ -142,7 +142,7 @@ def test_bad_times_and_thresholds_are_refused():
     network = DiagonalNetwork()
     with pytest.raises(ValueError, match="times must be an increasing list"):
         network.solve([1.0, 0.5])
-    with pytest.raises(ValueError, match="threshold must be above 0"):
+    with pytest.raises(ValueError, match="fraction must be above 0"):
         network.time_to_reach(0.0)
     with pytest.raises(ValueError, match=r"threshold must be below 0\.5"):
         network.saturation_time(0.6)

@@ -4,21 +4,25 @@ Weights are one array (…, d_l, d_{l−1}) for each layer; what stands in front
 in front of the result, behind the grid.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from dynascope.checks import as_float, count, flag
 from dynascope.models.deep_linear import exact
 from dynascope.models.deep_linear.equations import error_noise
+from dynascope.models.deep_linear.labels import LABELS, RESULT_NAMES
 from dynascope.models.deep_linear.teacher import balanced_factors, square_root
+from dynascope.models.family import Gridded, Parameter, over, parameter
 from dynascope.models.noise import normals, seed_key
-from dynascope.models.parameters import Grid
+
+Weights = Sequence[ArrayLike]  # one array (…, d_l, d_{l−1}) for each layer
 
 
 class ModeSDE(NamedTuple):
@@ -29,17 +33,18 @@ class ModeSDE(NamedTuple):
     diffusion: Float[np.ndarray, "... mode mode"]
 
 
-class LinearNetwork(eqx.Module):
+class LinearNetwork(Gridded):
     """Fields of a deep linear network and what follows from them and from weights."""
 
-    learning_rate: Float[np.ndarray, "..."]
-    batch_size: Float[np.ndarray, "..."]
-    label_noise: Float[np.ndarray, "..."]
+    RESULT_NAMES: ClassVar = RESULT_NAMES
+    LABELS: ClassVar = LABELS
+    learning_rate: Parameter = parameter(above=0.0, label="learning rate", unit="time")
+    batch_size: Parameter = parameter(label="batch size", unit="samples")
+    label_noise: Parameter = parameter(at_least=0.0, label="label noise", unit="output")
     label_noise_covariance: Float[np.ndarray, "output output"]
     left: Float[np.ndarray, "output mode"]
     right: Float[np.ndarray, "input mode"]
     singular_values: Float[np.ndarray, " mode"]
-    grid: Grid
     widths: tuple[int, ...] = eqx.field(static=True)
     data_size: int | None = eqx.field(static=True)
     network_seed: int = eqx.field(static=True)
@@ -80,7 +85,7 @@ class LinearNetwork(eqx.Module):
             factor = (self.data_size - self.batch_size) / (self.batch_size * (self.data_size - 1))
         return np.asarray(self.learning_rate * factor)
 
-    def aligned_weights(self, amplitude: Any) -> list[Float[np.ndarray, "out in"]]:
+    def aligned_weights(self, amplitude: ArrayLike) -> list[Float[np.ndarray, "out in"]]:
         """Balanced weights that are diagonal in the teacher's basis, with the given amplitude of every mode.
 
         W_l = R_l diag(w)^{1/L} R_{l−1}ᵀ with orthonormal R_l, R_0 = V, R_L = U: assumptions (A1) and (A2).
@@ -95,13 +100,13 @@ class LinearNetwork(eqx.Module):
         given = self._amplitude(amplitude)
         return balanced_factors(self.left, given, self.right, widths=self.widths, seed=self.network_seed)
 
-    def _amplitude(self, amplitude: Any) -> Float[np.ndarray, " mode"]:
+    def _amplitude(self, amplitude: ArrayLike) -> Float[np.ndarray, " mode"]:
         given = as_float("amplitude", amplitude)
         if given.shape != self.singular_values.shape:
             raise ValueError(f"amplitude must hold one number per mode, {self.singular_values.size}, got {given.shape}")
         return given
 
-    def _weights(self, weights: Any, name: str = "weights") -> tuple[tuple[np.ndarray, ...], tuple[int, ...]]:
+    def _weights(self, weights: Weights, name: str = "weights") -> tuple[tuple[np.ndarray, ...], tuple[int, ...]]:
         """Check that the layers chain; return them with one leading axis, and the leading axes they came with."""
         if not isinstance(weights, list | tuple) or len(weights) != self.depth:
             raise ValueError(f"{name} must be a list of {self.depth} matrices, one for each layer")
@@ -117,18 +122,18 @@ class LinearNetwork(eqx.Module):
         return tuple(flat), lead
 
     def _label_covariances(self) -> Float[np.ndarray, "point output output"]:
-        noise = np.broadcast_to(self.label_noise, self.grid.shape).reshape(-1, 1, 1)
+        noise = over(self._flat(self.label_noise), 2)
         return np.asarray(noise**2 * np.eye(self.widths[-1]) + self.label_noise_covariance)
 
-    def _task(self, label_covariance: Any) -> exact.Task:
+    def _task(self, label_covariance: np.ndarray) -> exact.Task:
         return exact.Task(self.teacher, self.left, self.right, label_covariance)
 
-    def _evaluate(self, weights: Any, function: Callable[..., Any], *, noise: bool = False) -> Any:
+    def _evaluate(self, weights: Weights, function: Callable[..., Any], *, noise: bool = False) -> Any:
         """function(weights, task) at all weights and grid points, (*grid, *lead, …); times temperature if `noise`."""
         layers, lead = self._weights(weights)
         tasks = [self._task(covariance) for covariance in self._label_covariances()]
         networks = [[w[index] for w in layers] for index in range(len(layers[0]))]
-        scale = np.broadcast_to(self.temperature(), self.grid.shape).ravel() if noise else np.ones(self.grid.size)
+        scale = self._flat(self.temperature()) if noise else np.ones(self.grid.size)
         values = [function(network, task) for task in tasks for network in networks]
 
         def shape(*arrays: Any) -> np.ndarray:
@@ -138,7 +143,7 @@ class LinearNetwork(eqx.Module):
 
         return jax.tree.map(shape, *values)
 
-    def gradient(self, weights: Any) -> list[Float[np.ndarray, "... out in"]]:
+    def gradient(self, weights: Weights) -> list[Float[np.ndarray, "... out in"]]:
         """Gradient of the population loss, one array for each layer: −W_{>l}ᵀ Δ W_{<l}ᵀ, Δ = M − W.
 
         Source: deep-linear Proposition 3.1.
@@ -151,7 +156,7 @@ class LinearNetwork(eqx.Module):
         layers: list[np.ndarray] = self._evaluate(weights, exact.gradient)
         return layers
 
-    def jacobian(self, weights: Any) -> Float[np.ndarray, "... entry parameter"]:
+    def jacobian(self, weights: Weights) -> Float[np.ndarray, "... entry parameter"]:
         """∂vec(W)/∂θ = [W_{<l}ᵀ ⊗ W_{>l}] over the layers, (outputs·inputs, P); vec stacks columns.
 
         Source: deep-linear (19), Proposition 3.1; printed with W_{>l} transposed.
@@ -163,7 +168,7 @@ class LinearNetwork(eqx.Module):
         """
         return np.asarray(self._evaluate(weights, lambda w, _: exact.jacobian(w)))
 
-    def tangent_kernel(self, weights: Any) -> Float[np.ndarray, "... matrix entry entry"]:
+    def tangent_kernel(self, weights: Weights) -> Float[np.ndarray, "... matrix entry entry"]:
         """K_l = J_l J_lᵀ of every layer on vec(W), (layer, outputs·inputs, outputs·inputs).
 
         Source: deep-linear below Proposition 3.3.
@@ -179,7 +184,7 @@ class LinearNetwork(eqx.Module):
 
         return np.asarray(self._evaluate(weights, kernels))
 
-    def noise_covariance(self, weights: Any) -> Float[np.ndarray, "... parameter parameter"]:
+    def noise_covariance(self, weights: Weights) -> Float[np.ndarray, "... parameter parameter"]:
         """Covariance Σ of one sample's gradient in the stacked coordinates θ = (vec W_1; …; vec W_L), (P, P).
 
         Σ_lm = J_lᵀ [(I ⊗ Δ)(I + C)(I ⊗ Δ)ᵀ + I ⊗ Σ_q] J_m with C vec(A) = vec(Aᵀ). A batch has Σ/b. For checks and
@@ -193,7 +198,7 @@ class LinearNetwork(eqx.Module):
         return np.asarray(self._evaluate(weights, exact.noise_covariance))
 
     def sample_noise(
-        self, weights: Any, seed: int = 0, samples: int = 10_000
+        self, weights: Weights, seed: int = 0, samples: int = 10_000
     ) -> list[Float[np.ndarray, "... sample out in"]]:
         """Gaussian noise with exactly the covariance Σ of one sample's gradient, one array for each layer.
 
@@ -222,9 +227,9 @@ class LinearNetwork(eqx.Module):
                 return exact.spread(network, error_noise(row, gap, {"label_root": root}))
 
             drawn = jax.jit(jax.vmap(jax.vmap(draw, in_axes=(None, 0)), in_axes=(0, None)))(jnp.asarray(roots), rows)
-        return [np.asarray(layer).reshape((*self.grid.shape, *layer.shape[1:])) for layer in drawn]
+        return [self._unfold(layer) for layer in drawn]
 
-    def mode_diffusion(self, weights: Any, *, isotropic: bool = False) -> Float[np.ndarray, "... mode mode"]:
+    def mode_diffusion(self, weights: Weights, *, isotropic: bool = False) -> Float[np.ndarray, "... mode mode"]:
         """D_αβ, the rate at which noise spreads the modes: E[dw_α dw_β] = D_αβ dt.
 
         D_αβ = (η/b) a_αᵀ Σ a_β, computed without Σ; `isotropic=True` gives (η/b) ⟨a_α, a_β⟩, that of noise with unit
@@ -239,7 +244,7 @@ class LinearNetwork(eqx.Module):
             return np.asarray(self._evaluate(weights, lambda *a: exact.tangent_kernel(*a).sum(0), noise=True))
         return np.asarray(self._evaluate(weights, exact.mode_diffusion, noise=True))
 
-    def mode_hessian(self, weights: Any, mode: int = 0) -> Float[np.ndarray, "... parameter parameter"]:
+    def mode_hessian(self, weights: Weights, mode: int = 0) -> Float[np.ndarray, "... parameter parameter"]:
         """∇²w_α in the stacked coordinates, (P, P); its diagonal blocks vanish. `mode` counts from 0.
 
         Source: deep-linear (25), Proposition 3.4.
@@ -253,7 +258,7 @@ class LinearNetwork(eqx.Module):
             raise ValueError(f"mode must be below the number of modes {self.singular_values.size}, got {mode}")
         return np.asarray(self._evaluate(weights, lambda w, task: exact.mode_hessian(w, task, chosen)))
 
-    def mode_sde(self, weights: Any) -> ModeSDE:
+    def mode_sde(self, weights: Weights) -> ModeSDE:
         """The law by which SGD's noise moves the modes at any weights, balanced or not: drifts and diffusion.
 
         dw_α = [(v_α ⊗ u_α)ᵀ Σ_l K_l vec Δ + (η/2b) tr(Σ ∇²w_α)] dt + dM_α, d⟨M_α, M_β⟩ = D_αβ dt. The first term is
@@ -267,7 +272,7 @@ class LinearNetwork(eqx.Module):
         drift = np.asarray(self._evaluate(weights, exact.gradient_drift))
         return ModeSDE(drift, self.ito_drift(weights), self.mode_diffusion(weights))
 
-    def ito_drift(self, weights: Any) -> Float[np.ndarray, "... mode"]:
+    def ito_drift(self, weights: Weights) -> Float[np.ndarray, "... mode"]:
         """(η/2b) tr(Σ ∇²w_α): the mean speed that noise gives to a mode at any weights, without Σ or ∇².
 
         Isotropic noise gives none: ∇²w_α has no trace. Source: deep-linear Proposition 3.4.
@@ -280,7 +285,7 @@ class LinearNetwork(eqx.Module):
         """
         return np.asarray(self._evaluate(weights, exact.ito_drift, noise=True))
 
-    def predicted_diffusion(self, amplitude: Any) -> Float[np.ndarray, "*grid mode"]:
+    def predicted_diffusion(self, amplitude: ArrayLike) -> Float[np.ndarray, "*grid mode"]:
         """D_α = (η/b) L² (2 (s_α − w_α)² + u_αᵀ Σ_q u_α) |w_α|^{4(L−1)/L} on balanced, aligned weights.
 
         Source: deep-linear (7); it stands.
@@ -292,9 +297,9 @@ class LinearNetwork(eqx.Module):
         w = self._amplitude(amplitude)
         labels = np.einsum("ia,pij,ja->pa", self.left, self._label_covariances(), self.left)
         speed = exact.aligned_diffusion(w, self.singular_values, labels, depth=self.depth)
-        return np.asarray(self.temperature()[..., None] * speed.reshape((*self.grid.shape, -1)))
+        return np.asarray(self.temperature()[..., None] * self._unfold(speed))
 
-    def aligned_ito_drift(self, amplitude: Any, *, published: bool = False) -> Float[np.ndarray, "*grid mode"]:
+    def aligned_ito_drift(self, amplitude: ArrayLike, *, published: bool = False) -> Float[np.ndarray, "*grid mode"]:
         """The Itô drift of the modes on balanced, aligned weights, w_α ≥ 0, with independent label noise.
 
         (η/b) [ L(L−1)/2 (2 δ_α² + σ_q²) w_α^{(3L−4)/L}

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from dynascope.models.family import Labels
 from dynascope.models.parameters import Grid
 
 _MODES, _PAIRS = ("mode",), ("mode", "other_mode")
@@ -27,7 +28,7 @@ _DIMS: dict[str, tuple[str, ...]] = {
     "tangent_kernel": ("matrix", *_PAIRS),
 }
 RESULT_NAMES = ("trial", "time", "mode", "other_mode", "layer", "matrix", "singular_value", *_DIMS)
-_LABELS = {
+LABELS: Labels = {
     "time": ("time", "steps × step size"),
     "loss": ("loss E|y − Wx|²/2", "output²"),
     "train_loss": ("loss on the data set", "output²"),
@@ -45,13 +46,10 @@ _LABELS = {
     "weight_norm": ("Frobenius norm of the layer", "weight"),
     "tangent_kernel": ("tangent kernel between modes", "weight^(2L−2)"),
     "singular_value": ("teacher's singular value", "output/input"),
-    "learning_rate": ("learning rate", "time"),
-    "batch_size": ("batch size", "samples"),
-    "label_noise": ("label noise", "output"),
 }
 
 
-def label_run(
+def lay_out(
     seen: Sequence[Sequence[dict[str, np.ndarray]]], times: np.ndarray, *, grid: Grid, values: np.ndarray
 ) -> xr.Dataset:
     """The labelled result of observations [point][save][name] (trial, …); `values` are the singular values."""
@@ -74,11 +72,7 @@ def label_run(
     }
     if "layer" in sizes:
         coordinates["layer"] = np.arange(1, sizes["layer"] + 1)
-    dataset = xr.Dataset(variables, coords=coordinates | grid.coordinates)
-    for known in dataset.variables.keys() & _LABELS.keys():
-        long_name, units = _LABELS[str(known)]
-        dataset[known].attrs.update(long_name=long_name, units=units)
-    return dataset
+    return xr.Dataset(variables, coords=coordinates | grid.coordinates)
 
 
 def _weight_dims(name: str) -> tuple[str, str]:

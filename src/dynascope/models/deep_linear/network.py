@@ -10,15 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
-from dynascope.checks import count, flag, one_of, require, scalar
+from dynascope.checks import SavePoints, count, flag, one_of, require, scalar
 from dynascope.deprecation import once_first, renamed
 from dynascope.models import stepping
 from dynascope.models.deep_linear import exact
-from dynascope.models.deep_linear.at_weights import LinearNetwork
+from dynascope.models.deep_linear.at_weights import LinearNetwork, Weights
 from dynascope.models.deep_linear.descent import DivergenceError, Point, run_networks
 from dynascope.models.deep_linear.equations import STEPS, elements
-from dynascope.models.deep_linear.labels import RESULT_NAMES, label_run
+from dynascope.models.deep_linear.labels import lay_out
 from dynascope.models.deep_linear.teacher import (
     balanced_weights,
     draw_data,
@@ -29,12 +30,10 @@ from dynascope.models.deep_linear.teacher import (
     square_root,
 )
 from dynascope.models.noise import seed_key
-from dynascope.models.parameters import ParameterValue, broadcast, refuse_unknown
-from dynascope.records import with_provenance
+from dynascope.models.parameters import ParameterValue, with_hints
 
 CITE = "corlouer2026stochastic"
 
-_FIELDS = ("learning_rate", "batch_size", "label_noise")  # these may vary over a grid
 _DIVERGED = 1e6  # weights of the size of the teacher learn it: such ones are on their way to infinity
 _STARTS = ("gaussian", "balanced", "aligned")
 
@@ -73,24 +72,20 @@ class DeepLinear(LinearNetwork):
     def __init__(
         self,
         depth: int = 4,
-        width: Any = 12,
-        teacher: Any = (1.0, 0.7, 0.4),
+        width: ArrayLike = 12,
+        teacher: ArrayLike = (1.0, 0.7, 0.4),
         learning_rate: ParameterValue = 0.005,
         batch_size: ParameterValue = 1,
         label_noise: ParameterValue = 0.0,
-        label_noise_covariance: Any = None,
+        label_noise_covariance: ArrayLike | None = None,
         init_exponent: float = 2.0,
         initialisation: str = "gaussian",
         data_size: int | None = None,
         network_seed: int = 0,
     ):
-        given = {"learning_rate": learning_rate, "batch_size": batch_size, "label_noise": label_noise}
-        aligned, self.grid = broadcast(given, core=dict.fromkeys(_FIELDS, ()), reserved=RESULT_NAMES)
-        require("learning_rate", aligned["learning_rate"], aligned["learning_rate"] > 0, "be above 0")
-        require("label_noise", aligned["label_noise"], aligned["label_noise"] >= 0, "be at least 0")
-        batches = aligned["batch_size"]
+        self._align({"learning_rate": learning_rate, "batch_size": batch_size, "label_noise": label_noise})
+        batches = self.batch_size
         require("batch_size", batches, (batches >= 1) & (batches == np.rint(batches)), "be whole numbers from 1")
-        self.learning_rate, self.batch_size, self.label_noise = (aligned[name] for name in _FIELDS)
         seed_key(network_seed)
         self.network_seed = int(network_seed)
         self.widths = read_widths(width, count("depth", depth))
@@ -125,6 +120,7 @@ class DeepLinear(LinearNetwork):
         return [np.stack(layer) for layer in zip(*drawn, strict=True)]
 
     @once_first("method")
+    @with_hints
     def simulate(
         self,
         duration: float = 30.0,
@@ -133,16 +129,15 @@ class DeepLinear(LinearNetwork):
         method: str = "sgd",
         dt: float | None = None,
         seed: int = 0,
-        save_points: Any = 300,
+        save_points: SavePoints = 300,
         reduction: str = "sum",
         isotropic_noise: float = 1.0,
         rank_threshold: float = 0.1,
         tangent_kernel: bool = False,
         keep_weights: bool = False,
-        start: Any = None,
+        start: Weights | None = None,
         precision: str = "float64",
         progress: bool | None = None,
-        **unknown: Any,
     ) -> xr.Dataset:
         """Train every point of the grid and return losses, modes, diffusion, balance and rank over time.
 
@@ -173,7 +168,6 @@ class DeepLinear(LinearNetwork):
         (('grid_0', 'trial', 'time', 'mode'), (2, 3, 5, 1))
         """
         begun = time.perf_counter()
-        refuse_unknown(unknown, self.simulate)
         options: dict[str, Any] = {
             "method": one_of("method", method, list(STEPS)),
             "duration": scalar("duration", duration, above=0.0),
@@ -199,18 +193,12 @@ class DeepLinear(LinearNetwork):
         saved = min(len(seen) for seen, _ in finished)
         if saved == 0:
             raise self._divergence(finished, None)
-        run = label_run(
+        run = lay_out(
             [seen[:saved] for seen, _ in finished], times[:saved], grid=self.grid, values=self.singular_values
         )
-        record = with_provenance(
-            run,
-            "DeepLinear",
-            self._facts(),
-            options=options | ({} if start is None else {"start": [w.tolist() for w in weights]}),
-            seed=int(seed),
-            precision=precision,
-            wall_time=time.perf_counter() - begun,
-        )
+        recorded = options | ({} if start is None else {"start": [w.tolist() for w in weights]})
+        wall_time = time.perf_counter() - begun
+        record = self._signed(run, recorded, seed=int(seed), precision=precision, wall_time=wall_time)
         if any(failure is not None for _, failure in finished):
             raise self._divergence(finished, record)
         return record
@@ -218,9 +206,8 @@ class DeepLinear(LinearNetwork):
     train = renamed("train", simulate)
 
     def _facts(self) -> dict[str, Any]:
-        plain = {name: getattr(self, name).squeeze() for name in _FIELDS}
         names = ("widths", "singular_values", "label_noise_covariance", "init_exponent", "initialisation", "data_size")
-        return plain | {name: getattr(self, name) for name in (*names, "network_seed")}
+        return self._plain_parameters() | {name: getattr(self, name) for name in (*names, "network_seed")}
 
     def _step(self, method: str, dt: float | None) -> float | None:
         if method in ("gd", "sgd"):
@@ -243,7 +230,7 @@ class DeepLinear(LinearNetwork):
         )
         require(name, steps, steps < limit, rule)
 
-    def _start(self, start: Any, trials: int) -> list[np.ndarray]:
+    def _start(self, start: Weights | None, trials: int) -> list[np.ndarray]:
         if start is None:
             return self.initial_weights(trials)
         layers, lead = self._weights(start, "start")
@@ -253,8 +240,8 @@ class DeepLinear(LinearNetwork):
 
     def _point(self, index: int, options: dict[str, Any], times: np.ndarray) -> Point:
         """What the steps of one grid point need."""
-        at = {name: float(np.broadcast_to(getattr(self, name), self.grid.shape).ravel()[index]) for name in _FIELDS}
-        temperature = float(np.broadcast_to(self.temperature(), self.grid.shape).ravel()[index])
+        at = {name: float(values[index]) for name, values in self._points().items()}
+        temperature = float(self._flat(self.temperature())[index])
         covariance, dtype = self._label_covariances()[index], np.dtype(options["precision"])
         step, scale = options["dt"] or at["learning_rate"], self._loss_scale(options["reduction"])
         p: dict[str, Any] = {
@@ -292,9 +279,7 @@ class DeepLinear(LinearNetwork):
         """The earliest failure, with the parameters of its grid point."""
         failures = [(failure, index) for index, (_, failure) in enumerate(finished) if failure is not None]
         first, index = min(failures, key=lambda each: each[0].time)
-        at = ", ".join(
-            f"{name}={np.broadcast_to(getattr(self, name), self.grid.shape).ravel()[index]:g}" for name in _FIELDS
-        )
+        at = ", ".join(f"{name}={values[index]:g}" for name, values in self._points().items())
         return DivergenceError(
             f"the weights diverged at {first} with {at}; use a smaller learning_rate or dt, or larger "
             "batches. The error's `record` holds what came before",

@@ -1,10 +1,10 @@
 """What a network learns and where it begins: teachers, bases, initial weights and data sets, each from a seed."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from dynascope.checks import as_float, count, require
 
@@ -23,7 +23,7 @@ def random_orthogonal(random: np.random.Generator, rows: int, columns: int) -> F
     return np.asarray(q * np.sign(np.diagonal(r)))
 
 
-def read_widths(width: Any, depth: int) -> tuple[int, ...]:
+def read_widths(width: ArrayLike, depth: int) -> tuple[int, ...]:
     """d_0 … d_L from one width, or from depth + 1 of them.
 
     >>> read_widths(3, 2), read_widths([2, 5, 3], 2)
@@ -41,7 +41,7 @@ def read_widths(width: Any, depth: int) -> tuple[int, ...]:
     return tuple(int(each) for each in np.broadcast_to(given, depth + 1))
 
 
-def read_teacher(teacher: Any, widths: Sequence[int], seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def read_teacher(teacher: ArrayLike, widths: Sequence[int], seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Left vectors (d_L, mode), singular values (mode) and right vectors (d_0, mode) of M = U S Vᵀ.
 
     Singular values get random orthogonal bases; a matrix (d_L, d_0) brings its own and keeps what is not zero.
@@ -77,7 +77,7 @@ def read_teacher(teacher: Any, widths: Sequence[int], seed: int) -> tuple[np.nda
     return left, values, right
 
 
-def read_covariance(covariance: Any, outputs: int) -> Float[np.ndarray, "output output"]:
+def read_covariance(covariance: ArrayLike, outputs: int) -> Float[np.ndarray, "output output"]:
     """A symmetric, positive semi-definite (d_L, d_L) matrix.
 
     >>> read_covariance([[1.0, 2.0], [2.0, 1.0]], 2)

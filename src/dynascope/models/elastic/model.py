@@ -2,15 +2,16 @@
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
-from dynascope.checks import as_float, count, flag, increasing, one_of, require, scalar
+from dynascope.checks import SavePoints, Times, as_float, count, flag, increasing, one_of, scalar
 from dynascope.models import stepping
 from dynascope.models.elastic import simulation, softmax
 from dynascope.models.elastic.geometry import drift_matrix, geometry_blocks, noise_factor, sampling_matrix
@@ -22,17 +23,22 @@ from dynascope.models.elastic.separation import (
     separation_verdict,
     share_separable,
 )
-from dynascope.models.elastic.strengths import IntraInter, Strength, as_elasticity, as_strength
+from dynascope.models.elastic.strengths import (
+    ElasticityLike,
+    IntraInter,
+    Strength,
+    StrengthLike,
+    as_elasticity,
+    as_strength,
+)
+from dynascope.models.family import Gridded, Parameter, parameter
 from dynascope.models.noise import seed_key
-from dynascope.models.parameters import Grid, ParameterValue, broadcast, refuse_unknown
-from dynascope.records import with_provenance
+from dynascope.models.parameters import ParameterValue, with_hints
 
 CITE = "zhang2021imitating"
 
-_RESULT_NAMES = ("trial", "time", "class", "sample", "feature", "point", "class_mean")
 
-
-class LocallyElastic(eqx.Module):
+class LocallyElastic(Gridded):
     """Features of samples in K classes, each moved by training on all others.
 
     dX_i^k = Σ_l E_kl(t) P_kl H_kl X̄^l dt + σ dW_i^k (5), X̄^l the mean of the samples of class l; E has α(t) on its
@@ -59,12 +65,13 @@ class LocallyElastic(eqx.Module):
     (9, 9)
     """
 
+    RESULT_NAMES: ClassVar = ("trial", "class", "sample", "feature", "point", "class_mean", "time")
+    LABELS: ClassVar = {"time": ("time", "iterations × step size")}
     elasticity: Strength
     blocks: Float[np.ndarray, "class class feature feature"]
     sampling: Float[np.ndarray, "class class"]
-    noise: Float[np.ndarray, "..."]
+    noise: Parameter = parameter(at_least=0.0)
     factor: Float[np.ndarray, "state state"] | None
-    grid: Grid
     geometry: str = eqx.field(static=True)  # "blocks" where they were given
     balanced: bool = eqx.field(static=True)
 
@@ -72,14 +79,14 @@ class LocallyElastic(eqx.Module):
         self,
         classes: int = 3,
         features: int = 3,
-        intra: Any = None,
-        inter: Any = None,
-        geometry: Any = "logits",
-        sampling: Any = None,
+        intra: StrengthLike | None = None,
+        inter: StrengthLike | None = None,
+        geometry: str | ArrayLike = "logits",
+        sampling: ArrayLike | None = None,
         noise: ParameterValue = 0.1,
         *,
-        elasticity: Any = None,
-        covariance: Any = None,
+        elasticity: ElasticityLike | None = None,
+        covariance: ArrayLike | None = None,
     ):
         classes, features = count("classes", classes, at_least=2), count("features", features)
         if elasticity is None:
@@ -93,9 +100,7 @@ class LocallyElastic(eqx.Module):
         self.geometry = str(geometry) if isinstance(geometry, str) else "blocks"
         self.sampling, self.balanced = sampling_matrix(sampling, classes), sampling is None
         self.factor = noise_factor(covariance, classes, features)
-        aligned, self.grid = broadcast({"noise": noise}, core={"noise": ()}, reserved=_RESULT_NAMES)
-        self.noise = aligned["noise"]
-        require("noise", self.noise, self.noise >= 0, "be at least 0")
+        self._align({"noise": noise})
 
     def drift(self, time: float) -> Float[np.ndarray, "state state"]:
         """M(t), (class·feature, class·feature): block (k, l) is E_kl(t) P_kl H_kl; "softmax" applies it to margins.
@@ -113,7 +118,7 @@ class LocallyElastic(eqx.Module):
         within, between = (drift_matrix(part, self.sampling, self.blocks) for part in (own, 1 - own))
         return lambda at: np.asarray(strengths.intra(at) * within + strengths.inter(at) * between)
 
-    def mean_path(self, times: Any, start: Any) -> Float[np.ndarray, "*trial time class feature"]:
+    def mean_path(self, times: Times, start: ArrayLike) -> Float[np.ndarray, "*trial time class feature"]:
         """Class means over time, exactly, from `start` (…, class, feature): the solution of (6).
 
         Closed forms for the isotropic and logit geometries under balanced sampling, the matrix exponential for other
@@ -138,7 +143,7 @@ class LocallyElastic(eqx.Module):
         return np.moveaxis(path, 0, -3)
 
     def covariance(
-        self, times: Any, samples: int = 100, *, of: str = "class_mean"
+        self, times: Times, samples: int = 100, *, of: str = "class_mean"
     ) -> Float[np.ndarray, "*grid time state state"]:
         """Covariance of the class means, or of one sample from each class, at the given times: exact.
 
@@ -163,7 +168,7 @@ class LocallyElastic(eqx.Module):
         return np.asarray(self.noise[..., None, None, None] ** 2 * unscaled)
 
     def linearise(
-        self, around: Any, time: float = 0.0
+        self, around: ArrayLike, time: float = 0.0
     ) -> tuple[Float[np.ndarray, "state state"], Float[np.ndarray, "class feature"]]:
         """Matrix and offset of the linear drift that touches the softmax dynamics at `around` (B.7)–(B.14).
 
@@ -203,13 +208,13 @@ class LocallyElastic(eqx.Module):
 
     def separation_probability(
         self,
-        times: Any,
+        times: Times,
         samples: int = 100,
         *,
-        start: Any,
+        start: ArrayLike,
         trials: int = 200,
         seed: int = 0,
-        direction: Any = None,
+        direction: ArrayLike | None = None,
         dt: float = 0.01,
     ) -> Float[np.ndarray, "*grid time"]:
         """Probability that all classes are linearly separable from each other, at the given times.
@@ -247,8 +252,9 @@ class LocallyElastic(eqx.Module):
             )
             for covariance, sigma in zip(covariances, np.ravel(self.noise), strict=True)
         ]
-        return np.stack(result).reshape((*self.grid.shape, len(grid)))
+        return self._unfold(np.stack(result))
 
+    @with_hints
     def simulate(
         self,
         duration: float = 50.0,
@@ -257,14 +263,13 @@ class LocallyElastic(eqx.Module):
         trials: int = 20,
         *,
         seed: int = 0,
-        save_points: Any = 101,
-        start: Any = None,
+        save_points: SavePoints = 101,
+        start: ArrayLike | None = None,
         method: str | None = None,
         discrete: bool = False,
         batch_size: int = 1,
         precision: str = "float64",
         progress: bool | None = None,
-        **unknown: Any,
     ) -> xr.Dataset:
         """Simulate the SDE (5), or the discrete process (4) behind it, and return all samples and class means.
 
@@ -291,18 +296,14 @@ class LocallyElastic(eqx.Module):
         (('trial', 'time', 'class', 'sample', 'feature'), (3, 4, 3, 3))
         """
         begun = time.perf_counter()
-        refuse_unknown(unknown, self.simulate)
-        samples, trials, batch_size = (
-            count("samples", samples),
-            count("trials", trials),
-            count("batch_size", batch_size),
-        )
+        samples, trials = count("samples", samples), count("trials", trials)
+        batch_size = count("batch_size", batch_size)
         seed_key(seed)
         duration, dt = scalar("duration", duration, above=0.0), scalar("dt", dt, above=0.0)
         method = self._method(method, discrete=flag("discrete", discrete))
         drawn = np.random.default_rng(seed).standard_normal(self._shape())
         begin = self._points_at_start(drawn if start is None else start, samples)
-        sigma = np.ravel(np.broadcast_to(self.noise, self.grid.shape))
+        sigma = self._flat(self.noise)
         one_of("precision", precision, ["float64", "float32"])
         task = simulation.Task(begin, sigma, self.factor, trials, int(seed), precision, progress)
         with jax.enable_x64(precision == "float64"):
@@ -311,13 +312,12 @@ class LocallyElastic(eqx.Module):
         options: dict[str, Any] = {"duration": duration, "dt": dt, "samples": samples, "trials": trials}
         options |= {"start": begin[:, 0] if same else begin}
         options |= {"method": method, "batch_size": batch_size}
-        return with_provenance(
-            simulation.label(self.grid, times, points, means), "LocallyElastic", self._parameters(), options=options,
-            seed=int(seed), precision=precision, wall_time=time.perf_counter() - begun,
-        )  # fmt: skip
+        run = simulation.lay_out(self.grid, times, self._unfold(points), self._unfold(means))
+        wall_time = time.perf_counter() - begun
+        return self._signed(run, options, seed=int(seed), precision=precision, wall_time=wall_time)
 
     def _run(
-        self, task: simulation.Task, duration: float, dt: float, *, method: str, saved: Any, batch: int
+        self, task: simulation.Task, duration: float, dt: float, *, method: str, saved: SavePoints, batch: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Times, points and class means by the chosen method."""
         if method == "exact":
@@ -343,7 +343,7 @@ class LocallyElastic(eqx.Module):
             "cumulative": np.cumsum(self.sampling, axis=1)[:, None, :-1, None],
         }
 
-    def _method(self, method: Any, *, discrete: bool) -> str:
+    def _method(self, method: str | None, *, discrete: bool) -> str:
         if discrete:
             if method is not None:
                 raise ValueError(f"method must be left out when discrete is True, got {method!r}")
@@ -355,7 +355,7 @@ class LocallyElastic(eqx.Module):
             raise ValueError("method must be euler or heun for the softmax geometry, which is not linear, got 'exact'")
         return str(method)
 
-    def _parameters(self) -> dict[str, Any]:
+    def _facts(self) -> dict[str, Any]:
         return {
             "elasticity": self.elasticity.describe(),
             "geometry": self.blocks if self.geometry == "blocks" else self.geometry,
@@ -367,13 +367,13 @@ class LocallyElastic(eqx.Module):
     def _shape(self) -> tuple[int, int]:
         return self.blocks.shape[0], self.blocks.shape[2]
 
-    def _start(self, start: Any) -> np.ndarray:
+    def _start(self, start: ArrayLike) -> np.ndarray:
         begin = as_float("start", start)
         if begin.shape[-2:] != self._shape():
             raise ValueError(f"start must end in the shape (class, feature) = {self._shape()}, got {begin.shape}")
         return begin
 
-    def _points_at_start(self, start: Any, samples: int) -> Float[np.ndarray, "class sample feature"]:
+    def _points_at_start(self, start: ArrayLike, samples: int) -> Float[np.ndarray, "class sample feature"]:
         begin, (classes, features) = as_float("start", start), self._shape()
         if begin.shape == (classes, features):
             return np.repeat(begin[:, None], samples, axis=1)

@@ -4,17 +4,16 @@ All samples of a class share their drift. Their distances from the class mean ar
 within the class and independent of it, whatever the drift: only class means ever need to be stepped.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from dynascope.checks import count, increasing, require
+from dynascope.checks import SavePoints, count, increasing, require
 from dynascope.models import stepping
 from dynascope.models.elastic.equations import STEPS
 from dynascope.models.elastic.geometry import symmetric_root
@@ -39,7 +38,7 @@ class Task:
 
 
 def exact_means(
-    task: Task, times: np.ndarray, transitions: Callable[[np.ndarray], Any]
+    task: Task, times: np.ndarray, transitions: Callable[[np.ndarray], Iterable[tuple[np.ndarray, np.ndarray]]]
 ) -> Float[np.ndarray, "point trial time class feature"]:
     """Class means at the saved times, each drawn from its Gaussian law given the one before."""
     classes, samples, features = task.start.shape
@@ -94,7 +93,7 @@ def _march(
     step: tuple[str, bool],
     start: dict[str, np.ndarray],
     elements: int,
-) -> Any:
+) -> Iterator[stepping.State]:
     classes, _, features = task.start.shape
     factor = np.eye(classes * features) if task.factor is None else task.factor
     given = parameters | {"factor": factor.reshape(classes, features, classes, features)}
@@ -104,9 +103,18 @@ def _march(
         for name, value in start.items()
     }
     return stepping.saved_states(
-        STEPS[(*step, task.factor is not None)], state, given, dt=dt, saves=saves, trials=task.trials,
-        elements=elements, seed=task.seed, precision=task.precision, label=LABEL, progress=task.progress,
-    )  # fmt: skip
+        STEPS[(*step, task.factor is not None)],
+        state,
+        given,
+        dt=dt,
+        saves=saves,
+        trials=task.trials,
+        elements=elements,
+        seed=task.seed,
+        precision=task.precision,
+        label=LABEL,
+        progress=task.progress,
+    )
 
 
 def scatter_points(
@@ -134,7 +142,7 @@ def scatter_points(
     return points
 
 
-def saved_times(duration: float, save_points: Any) -> Float[np.ndarray, " time"]:
+def saved_times(duration: float, save_points: SavePoints) -> Float[np.ndarray, " time"]:
     """Evenly spaced times from 0 to `duration`, or the given ones.
 
     >>> saved_times(2.0, 3).tolist()
@@ -147,15 +155,13 @@ def saved_times(duration: float, save_points: Any) -> Float[np.ndarray, " time"]
     return times
 
 
-def label(grid: Grid, times: np.ndarray, points: np.ndarray, means: np.ndarray) -> xr.Dataset:
-    """Name the axes of points (point, trial, time, class, sample, feature) and class means."""
+def lay_out(grid: Grid, times: np.ndarray, points: np.ndarray, means: np.ndarray) -> xr.Dataset:
+    """Name the axes of points (…grid, trial, time, class, sample, feature) and class means."""
     dims = (*grid.dims, "trial", "time", "class", "sample", "feature")
-    points, means = (values.reshape((*grid.shape, *values.shape[1:])) for values in (points, means))
     labels = {name: np.arange(size) for name, size in zip(dims[-5:], points.shape[-5:], strict=True)}
-    when = ("time", times, {"long_name": "time", "units": "iterations × step size"})
     return xr.Dataset(
         {"point": (dims, points), "class_mean": ((*dims[:-2], "feature"), means)},
-        coords=labels | {"time": when} | grid.coordinates,
+        coords=labels | {"time": ("time", times)} | grid.coordinates,
     )
 
 

@@ -13,6 +13,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 from numpy.polynomial.chebyshev import chebint
+from numpy.typing import ArrayLike
 
 from dynascope.checks import as_float, require, scalar
 
@@ -29,15 +30,15 @@ class Strength(eqx.Module):
     """A function of time with an integral."""
 
     @abstractmethod
-    def __call__(self, times: Any) -> Float[np.ndarray, "..."]:
+    def __call__(self, times: ArrayLike) -> Float[np.ndarray, "..."]:
         """The strength at the given times."""
 
     @abstractmethod
-    def integral(self, times: Any) -> Float[np.ndarray, "..."]:
+    def integral(self, times: ArrayLike) -> Float[np.ndarray, "..."]:
         """Its integral from 0 to the given times."""
 
     @abstractmethod
-    def describe(self) -> Any:
+    def describe(self) -> Any:  # Any: whatever JSON holds
         """Plain values that say what it is, for records."""
 
     @property
@@ -60,14 +61,14 @@ class Constant(Strength):
 
     value: Float[np.ndarray, "..."]
 
-    def __init__(self, value: Any):
+    def __init__(self, value: ArrayLike):
         self.value = as_float("strength", value)
 
-    def __call__(self, times: Any) -> Float[np.ndarray, "..."]:
+    def __call__(self, times: ArrayLike) -> Float[np.ndarray, "..."]:
         """The constant, at every time."""
         return np.broadcast_to(self.value, np.shape(_times(times)) + self.value.shape).copy()
 
-    def integral(self, times: Any) -> Float[np.ndarray, "..."]:
+    def integral(self, times: ArrayLike) -> Float[np.ndarray, "..."]:
         """Value times time."""
         return np.asarray(np.multiply.outer(_times(times), self.value))
 
@@ -95,15 +96,15 @@ class PowerLaw(Strength):
     scale: float
     index: float
 
-    def __init__(self, scale: Any, index: Any):
+    def __init__(self, scale: float, index: float):
         self.scale = scalar("scale", scale)
         self.index = scalar("index", index)
 
-    def __call__(self, times: Any) -> Float[np.ndarray, "..."]:
+    def __call__(self, times: ArrayLike) -> Float[np.ndarray, "..."]:
         """The strength at the given times."""
         return np.asarray(self.scale * (1 + _times(times)) ** -self.index)
 
-    def integral(self, times: Any) -> Float[np.ndarray, "..."]:
+    def integral(self, times: ArrayLike) -> Float[np.ndarray, "..."]:
         """Closed form, stable as the index passes 1."""
         log = np.log1p(_times(times))
         rest = 1 - self.index
@@ -127,7 +128,7 @@ class Sampled(Strength):
     times: Float[np.ndarray, " point"]
     values: Float[np.ndarray, "point ..."]
 
-    def __init__(self, times: Any, values: Any):
+    def __init__(self, times: ArrayLike, values: ArrayLike):
         self.times, self.values = as_float("times", times), as_float("values", values)
         if self.times.ndim != 1 or self.times.size < 2 or self.values.shape[:1] != self.times.shape:
             raise ValueError(
@@ -137,7 +138,7 @@ class Sampled(Strength):
         if np.any(np.diff(self.times) <= 0) or self.times[0] < 0:
             raise ValueError(f"times must increase from 0 or later, got {self.times}")
 
-    def __call__(self, times: Any) -> Float[np.ndarray, "..."]:
+    def __call__(self, times: ArrayLike) -> Float[np.ndarray, "..."]:
         """Linear interpolation."""
         if self.values.ndim == 1:
             return np.asarray(np.interp(_times(times), self.times, self.values))
@@ -147,7 +148,7 @@ class Sampled(Strength):
         share = _per_time(share, self.values)
         return np.asarray((1 - share) * self.values[before] + share * self.values[before + 1])
 
-    def integral(self, times: Any) -> Float[np.ndarray, "..."]:
+    def integral(self, times: ArrayLike) -> Float[np.ndarray, "..."]:
         """Exact integral of the interpolated curve."""
         at = _times(times)
         knots = np.concatenate([[0.0], self.times]) if self.times[0] > 0 else self.times
@@ -176,9 +177,9 @@ class Function(Strength):
     1.0
     """
 
-    function: Callable[[float], Any]
+    function: Callable[[float], ArrayLike]
 
-    def __call__(self, times: Any) -> Float[np.ndarray, "..."]:
+    def __call__(self, times: ArrayLike) -> Float[np.ndarray, "..."]:
         """The function at each time."""
         at = _times(times)
         values = self._values(at.ravel())
@@ -189,7 +190,7 @@ class Function(Strength):
         require("strength", values, np.isfinite(values), "be finite at all times")
         return values
 
-    def integral(self, times: Any) -> Float[np.ndarray, "..."]:
+    def integral(self, times: ArrayLike) -> Float[np.ndarray, "..."]:
         """Integral of the polynomials from 0 to each time."""
         at = _times(times)
         edges, coefficients = self._polynomials(float(at.max(initial=0.0)))
@@ -234,11 +235,11 @@ class IntraInter(Strength):
     inter: Strength
     classes: int = eqx.field(static=True)
 
-    def __call__(self, times: Any) -> Float[np.ndarray, "..."]:
+    def __call__(self, times: ArrayLike) -> Float[np.ndarray, "..."]:
         """The matrix at each time, (…, class, class)."""
         return self._matrix(self.intra(times), self.inter(times))
 
-    def integral(self, times: Any) -> Float[np.ndarray, "..."]:
+    def integral(self, times: ArrayLike) -> Float[np.ndarray, "..."]:
         """A on the diagonal, B elsewhere."""
         return self._matrix(self.intra.integral(times), self.inter.integral(times))
 
@@ -291,7 +292,11 @@ class Growths(eqx.Module):
         return np.asarray((self.intra.integral(times) + self.weights * self.inter.integral(times)) / self.classes)
 
 
-def as_elasticity(value: Any, classes: int, features: int) -> Strength:
+ElasticityLike = Strength | ArrayLike | Callable[[float], ArrayLike]
+StrengthLike = Strength | float | str | Callable[[float], ArrayLike]
+
+
+def as_elasticity(value: ElasticityLike, classes: int, features: int) -> Strength:
     """Turn a matrix E, a Sampled curve of matrices or a function of time that returns one into a strength.
 
     Entry (k, l) says how strongly training on class l moves class k: a number, or a feature × feature matrix Θ_kl.
@@ -309,7 +314,7 @@ def as_elasticity(value: Any, classes: int, features: int) -> Strength:
     return strength
 
 
-def as_strength(name: str, value: Any) -> Strength:
+def as_strength(name: str, value: StrengthLike) -> Strength:
     """Turn a number, a strength, a function of time or text such as "1.0/(1+t)^0.5" into a strength.
 
     >>> as_strength("intra", 0.5).describe(), as_strength("intra", "2/(1+t)^0.7").describe()
@@ -331,12 +336,12 @@ def as_strength(name: str, value: Any) -> Strength:
         ) from error
 
 
-def _times(times: Any) -> Float[np.ndarray, "..."]:
+def _times(times: ArrayLike) -> Float[np.ndarray, "..."]:
     array = as_float("times", times)
     require("times", array, array >= 0, "be at least 0")
     return array
 
 
-def _per_time(factor: Any, values: np.ndarray) -> np.ndarray:
+def _per_time(factor: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Give a factor per time the axes that values have beyond their first."""
     return np.reshape(np.asarray(factor), np.shape(factor) + (1,) * (values.ndim - 1))

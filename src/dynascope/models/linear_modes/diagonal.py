@@ -1,25 +1,19 @@
 """Diagonal linear networks, solved for any initial weights, and the stages in which they learn their modes."""
 
 import time
-from typing import Any
+from typing import ClassVar
 
-import equinox as eqx
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from dynascope.checks import increasing, require, scalar
+from dynascope.checks import Times, increasing, require, scalar
 from dynascope.deprecation import renamed, warn_renamed
+from dynascope.models.family import Family, Parameter, over, parameter
 from dynascope.models.linear_modes.feedback import growth, time_between
-from dynascope.models.parameters import Grid, ParameterValue, broadcast
-from dynascope.records import with_provenance
-
-_FIELDS = ("variance", "target", "first", "second")
-RESULT_NAMES = ("mode", "time", "product", "loss", "pair")
-TIME_LABEL = {"long_name": "time", "units": "steps × learning rate"}
 
 
-class DiagonalNetwork(eqx.Module):
+class DiagonalNetwork(Family):
     """A network f(x) = Σ_i x_i a_i b_i that learns Σ_i x_i S_i from independent inputs, under gradient flow.
 
     a_i' = −b_i E[x_i²] (a_i b_i − S_i), b_i' = −a_i E[x_i²] (a_i b_i − S_i) (3.6)
@@ -40,24 +34,15 @@ class DiagonalNetwork(eqx.Module):
     (('mode', 'time'), [[0.01, 0.996, 1.0], [0.01, 0.6, 1.0]])
     """
 
-    variance: Float[np.ndarray, "... mode"]
-    target: Float[np.ndarray, "... mode"]
-    first: Float[np.ndarray, "... mode"]
-    second: Float[np.ndarray, "... mode"]
-    grid: Grid
-
-    def __init__(
-        self,
-        variance: ParameterValue = (1.0,),
-        target: ParameterValue = (1.0,),
-        first: ParameterValue = (0.1,),
-        second: ParameterValue = (0.1,),
-    ):
-        given = {"variance": variance, "target": target, "first": first, "second": second}
-        spread = {name: [value] if np.ndim(value) == 0 else value for name, value in given.items()}
-        aligned, self.grid = broadcast(spread, core=dict.fromkeys(_FIELDS, ("mode",)), reserved=RESULT_NAMES)
-        require("variance", aligned["variance"], aligned["variance"] > 0, "be above 0")
-        self.variance, self.target, self.first, self.second = (aligned[name] for name in _FIELDS)
+    RESULT_NAMES: ClassVar = ("mode", "time", "product", "loss", "pair")
+    LABELS: ClassVar = {
+        "product": ("strength of the mode, first × second", "output/input"),
+        "time": ("time", "steps × learning rate"),
+    }
+    variance: Parameter = parameter((1.0,), core=("mode",), above=0.0)
+    target: Parameter = parameter((1.0,), core=("mode",))
+    first: Parameter = parameter((0.1,), core=("mode",))
+    second: Parameter = parameter((0.1,), core=("mode",))
 
     @property
     def modes(self) -> int:
@@ -66,9 +51,9 @@ class DiagonalNetwork(eqx.Module):
         >>> DiagonalNetwork(variance=[1.0, 0.5, 0.2]).modes
         3
         """
-        return int(max(getattr(self, name).shape[-1] for name in _FIELDS))
+        return max(values.shape[-1] for values in self.parameters().values())
 
-    def solve(self, times: Any) -> xr.Dataset:
+    def solve(self, times: Times) -> xr.Dataset:
         """Weights, products and loss at the given times, exactly.
 
         a ± b = (a(0) ± b(0)) γ^{±1/2}, with γ(t) of `feedback.growth`; the sigmoid (3.9) where a(0) = b(0).
@@ -84,7 +69,7 @@ class DiagonalNetwork(eqx.Module):
         """
         begun = time.perf_counter()
         grid_times = increasing("times", times)
-        variance, target, first, second = (getattr(self, name)[..., None] for name in _FIELDS)
+        variance, target, first, second = (over(values, 1) for values in self.parameters().values())
         plus, minus = first + second, first - second
         root = np.sqrt(growth(plus**2 / 2, minus**2 / 2, target, flow_time=variance * grid_times))
         a, b = (plus * root + minus / root) / 2, (plus * root - minus / root) / 2
@@ -96,19 +81,9 @@ class DiagonalNetwork(eqx.Module):
         run = xr.Dataset(
             {name: (dims, np.broadcast_to(values, shape).copy()) for name, values in layers.items()}
             | {"loss": ((*self.grid.dims, "time"), np.broadcast_to(loss, (*self.grid.shape, grid_times.size)).copy())},
-            coords={"mode": np.arange(1, self.modes + 1), "time": ("time", grid_times, TIME_LABEL)}
-            | self.grid.coordinates,
+            coords={"mode": np.arange(1, self.modes + 1), "time": ("time", grid_times)} | self.grid.coordinates,
         )
-        run["product"].attrs.update(long_name="strength of the mode, first × second", units="output/input")
-        return with_provenance(
-            run,
-            "DiagonalNetwork",
-            {name: getattr(self, name) for name in _FIELDS},
-            options={},
-            seed=None,
-            precision="float64",
-            wall_time=time.perf_counter() - begun,
-        )
+        return self._signed(run, {}, seed=None, precision="float64", wall_time=time.perf_counter() - begun)
 
     def conserved(self) -> Float[np.ndarray, "... mode"]:
         """a_i² − b_i², which gradient flow keeps. Source: layerwise (3.8).
@@ -118,8 +93,8 @@ class DiagonalNetwork(eqx.Module):
         """
         return np.asarray(self.first**2 - self.second**2)
 
-    def time_to_reach(self, fraction: Any) -> Float[np.ndarray, "... mode"]:
-        """Time at which a_i b_i reaches `fraction` of its target, τ_e; NaN for modes that never pass it.
+    def time_to_reach(self, fraction: float) -> Float[np.ndarray, "... mode"]:
+        """Time at which a_i b_i reaches `fraction` > 0 of its target, τ_e; NaN for modes that never pass it.
 
         τ_e(ε) = ln[(S/(a(0) b(0)) − 1)/(1/ε − 1)]/(2 E[x²] S) where a(0) = b(0).
         A start above the target passes fractions above 1 on its way down. Shape (…grid, mode).
@@ -130,12 +105,12 @@ class DiagonalNetwork(eqx.Module):
         >>> network.solve(at)["product"].values.round(12).tolist()
         [[0.5]]
         """
-        at = _time_to_reach(self._modes(slice(None)), np.asarray(scalar("fraction", fraction)))
+        at = _time_to_reach(self._modes(slice(None)), np.asarray(scalar("fraction", fraction, above=0.0)))
         return np.broadcast_to(at, (*self.grid.shape, self.modes)).copy()
 
     time_to = renamed("time_to", time_to_reach)
 
-    def emergence_time(self, threshold: Any = 0.05) -> Float[np.ndarray, "... mode"]:
+    def emergence_time(self, threshold: float = 0.05) -> Float[np.ndarray, "... mode"]:
         """Return `time_to_reach(threshold)`, under the name of version 0.1.0."""
         warn_renamed("emergence_time", "time_to_reach")
         return self.time_to_reach(_share("threshold", threshold, 1.0))
@@ -143,12 +118,13 @@ class DiagonalNetwork(eqx.Module):
     def _modes(self, which: slice) -> dict[str, np.ndarray]:
         """Fields of some modes, turned (b → −b) so that every target is positive."""
         shape = (*self.grid.shape, self.modes)
-        variance, target, first, second = (np.broadcast_to(getattr(self, n), shape)[..., which] for n in _FIELDS)
+        fields = (np.broadcast_to(values, shape)[..., which] for values in self.parameters().values())
+        variance, target, first, second = fields
         begin = np.where(target < 0, -1.0, 1.0) * first * second
         spread = (first**2 - second**2) ** 2 / 4
         return {"variance": variance, "target": np.abs(target), "begin": begin, "spread": spread}
 
-    def saturation_time(self, threshold: Any = 0.05) -> Float[np.ndarray, "... mode"]:
+    def saturation_time(self, threshold: float = 0.05) -> Float[np.ndarray, "... mode"]:
         """τ_s(ε): time in which a_i b_i goes from ε S_i to (1 − ε) S_i. Source: layerwise (3.12); for any start.
 
         τ_s = ln(1/ε − 1)/(E[x²] S) where a(0) = b(0).
@@ -159,7 +135,7 @@ class DiagonalNetwork(eqx.Module):
         level = _share("threshold", threshold, 0.5)
         return np.asarray(self.time_to_reach(1 - level) - self.time_to_reach(level))
 
-    def is_stage_like(self, threshold: Any = 0.05) -> np.ndarray:
+    def is_stage_like(self, threshold: float = 0.05) -> np.ndarray:
         """Whether each mode saturates before the next emerges: τ_s,i(ε) < τ_e,i+1(ε) − τ_e,i(ε).
 
         One answer for each pair of neighbours (…grid, mode − 1), modes in the order given.
@@ -211,7 +187,7 @@ def _first_time(modes: dict[str, np.ndarray], fraction: np.ndarray) -> np.ndarra
     return np.where(beyond & (modes["target"] > 0), 0.0, np.nan_to_num(_time_to_reach(modes, fraction), nan=np.inf))
 
 
-def _share(name: str, value: Any, below: float) -> float:
+def _share(name: str, value: float, below: float) -> float:
     share = scalar(name, value, above=0.0)
     require(name, np.array(share), np.array(share < below), f"be below {below:g}")
     return share

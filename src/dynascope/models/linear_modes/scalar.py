@@ -1,30 +1,25 @@
 """The scalar network of any width: exact solution, amplification, levers, and gradient descent on its weights."""
 
 import time
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
-from dynascope.checks import as_float, count, increasing, one_of, require, scalar
+from dynascope.checks import SavePoints, Times, as_float, count, increasing, one_of, require, scalar
 from dynascope.deprecation import renamed_arguments
 from dynascope.models import stepping
+from dynascope.models.family import Family, OptionalParameter, Parameter, over, parameter
 from dynascope.models.linear_modes.descent import drawn_weights, run_descent
-from dynascope.models.linear_modes.diagonal import TIME_LABEL
 from dynascope.models.linear_modes.feedback import growth, growth_limit
 from dynascope.models.noise import seed_key
-from dynascope.models.parameters import Grid, ParameterValue, broadcast, refuse_unknown
-from dynascope.records import with_provenance
-
-_SETTINGS = ("target", "output_scale", "variance", "weight_scale")
-_RESULT_NAMES = (
-    "trial", "time", "unit", "first", "second", "output", "gamma", "aligned_output", "anti_aligned_output", "loss",
-)  # fmt: skip
+from dynascope.models.parameters import with_hints
 
 
-class ScalarNetwork(eqx.Module):
+class ScalarNetwork(Family):
     """A linear network of `width` hidden units from one number to one number, f(x) = (x/Z) Σ_i a_i b_i.
 
     It learns f*(x) = S x under the loss ½ E[(f − f*)²]: a_i' = −E[x²] (θ − S) b_i/Z, θ = Σ a_i b_i/Z (6.1)
@@ -47,45 +42,33 @@ class ScalarNetwork(eqx.Module):
     True
     """
 
-    first: Float[np.ndarray, "... unit"] | None
-    second: Float[np.ndarray, "... unit"] | None
-    target: Float[np.ndarray, "..."]
-    output_scale: Float[np.ndarray, "..."]
-    variance: Float[np.ndarray, "..."]
-    weight_scale: Float[np.ndarray, "..."]
-    grid: Grid
-    width: int = eqx.field(static=True)
+    RESULT_NAMES: ClassVar = (
+        *("trial", "time", "unit", "first", "second", "output", "gamma"),
+        *("aligned_output", "anti_aligned_output", "loss"),
+    )
+    LABELS: ClassVar = {
+        "output": ("output θ", "output/input"),
+        "gamma": ("amplification γ", "1"),
+        "time": ("time", "steps × learning rate"),
+    }
+    first: OptionalParameter = parameter(None, core=("unit",))
+    second: OptionalParameter = parameter(None, core=("unit",))
+    target: Parameter = parameter(1.0)
+    output_scale: Parameter = parameter(1.0, above=0.0, kw_only=True)
+    variance: Parameter = parameter(1.0, above=0.0, kw_only=True)
+    weight_scale: Parameter = parameter(1.0, at_least=0.0, kw_only=True)
+    width: int = eqx.field(static=True, default=20, kw_only=True)
 
-    def __init__(
-        self,
-        first: Any = None,
-        second: Any = None,
-        target: ParameterValue = 1.0,
-        *,
-        output_scale: ParameterValue = 1.0,
-        variance: ParameterValue = 1.0,
-        weight_scale: ParameterValue = 1.0,
-        width: int = 20,
-    ):
-        given = {"target": target, "output_scale": output_scale, "variance": variance, "weight_scale": weight_scale}
-        core: dict[str, tuple[str, ...]] = dict.fromkeys(_SETTINGS, ())
-        if (first is None) != (second is None):
-            missing = "first" if first is None else "second"
+    def __post_init__(self) -> None:
+        if (self.first is None) != (self.second is None):
+            missing = "first" if self.first is None else "second"
             raise ValueError(f"{missing} must be given with the other layer, or neither: then both are drawn, got None")
-        if first is not None:
-            given |= {name: [w] if np.ndim(w) == 0 else w for name, w in (("first", first), ("second", second))}
-            core |= {"first": ("unit",), "second": ("unit",)}
-        aligned, self.grid = broadcast(given, core=core, reserved=_RESULT_NAMES)
-        for name in ("output_scale", "variance"):
-            require(name, aligned[name], aligned[name] > 0, "be above 0")
-        require("weight_scale", aligned["weight_scale"], aligned["weight_scale"] >= 0, "be at least 0")
-        self.target, self.output_scale = aligned["target"], aligned["output_scale"]
-        self.variance, self.weight_scale = aligned["variance"], aligned["weight_scale"]
-        self.first, self.second = aligned.get("first"), aligned.get("second")
-        drawn = count("width", width)
-        self.width = drawn if self.first is None else max(aligned[n].shape[-1] for n in ("first", "second"))
+        super().__post_init__()
+        self.width = count("width", self.width)
+        if self.first is not None and self.second is not None:
+            self.width = max(self.first.shape[-1], self.second.shape[-1])
 
-    def solve(self, times: Any, *, published: bool = False) -> xr.Dataset:
+    def solve(self, times: Times, *, published: bool = False) -> xr.Dataset:
         """Weights, output, γ and loss at the given times, exactly.
 
         a ± b = (a(0) ± b(0)) γ^{±1/2}, γ from (6.12) with the exponent −2 √(Σ0² − S0² + S²) E[x²] t/Z; the printed 4
@@ -107,11 +90,12 @@ class ScalarNetwork(eqx.Module):
         first, second = self._start()
         root = np.sqrt(gamma)[..., None, :]  # (…grid, 1, time)
         plus, minus = (first + second)[..., None] * root, (first - second)[..., None] / root
-        run = self._label((plus + minus) / 2, (plus - minus) / 2, save, start=(first, second), gamma=gamma)
+        run = self._lay_out((plus + minus) / 2, (plus - minus) / 2, save, start=(first, second), gamma=gamma)
         options = {"published": published}
         return self._signed(run, options, seed=None, precision="float64", wall_time=time.perf_counter() - begun)
 
     @renamed_arguments(batch="batch_size")
+    @with_hints
     def simulate(
         self,
         duration: float = 5.0,
@@ -119,12 +103,11 @@ class ScalarNetwork(eqx.Module):
         trials: int = 100,
         *,
         seed: int = 0,
-        save_points: Any = 101,
+        save_points: SavePoints = 101,
         batch_size: int | None = None,
         label_noise: float = 0.0,
         precision: str = "float64",
         progress: bool | None = None,
-        **unknown: Any,
     ) -> xr.Dataset:
         """Train the weights by gradient descent, or by SGD on fresh Gaussian inputs.
 
@@ -147,7 +130,6 @@ class ScalarNetwork(eqx.Module):
         (('grid_0', 'trial', 'unit', 'time'), (2, 3, 5))
         """
         begun = time.perf_counter()
-        refuse_unknown(unknown, self.simulate)
         trials = count("trials", trials)
         rate = scalar("learning_rate", learning_rate, above=0.0)
         options = {
@@ -162,21 +144,27 @@ class ScalarNetwork(eqx.Module):
         one_of("precision", precision, ["float64", "float32"])
         seed_key(seed)
         saves = stepping.save_steps(duration, rate, save_points)
-        fields = {name: np.broadcast_to(getattr(self, name), self.grid.shape).reshape(-1, 1) for name in _SETTINGS}
+        fields = {name: values[:, None] for name, values in self._points().items() if name not in ("first", "second")}
         fields["label_noise"] = np.array([[options["label_noise"]]])
         starts = self._starts(trials, seed)
         weights = run_descent(
-            starts, fields, learning_rate=rate, batch_size=batch_size, saves=saves, seed=seed,
-            precision=precision, progress=progress,
-        )  # fmt: skip
-        first, second = (w.reshape((*self.grid.shape, *w.shape[1:])) for w in weights.values())
+            starts,
+            fields,
+            learning_rate=rate,
+            batch_size=batch_size,
+            saves=saves,
+            seed=seed,
+            precision=precision,
+            progress=progress,
+        )
+        first, second = (self._unfold(w) for w in weights.values())
         begin = [w.transpose(1, 2, 0).reshape((*self.grid.shape, trials, self.width)) for w in starts.values()]
-        run = self._label(first, second, saves * rate, start=(begin[0], begin[1]), gamma=None)
+        run = self._lay_out(first, second, saves * rate, start=(begin[0], begin[1]), gamma=None)
         wall_time = time.perf_counter() - begun
         return self._signed(run, options, seed=int(seed), precision=precision, wall_time=wall_time)
 
     def amplification(
-        self, *, weight: Any = 1.0, target: Any = 1.0, input: Any = 1.0, output: Any = 1.0
+        self, *, weight: ArrayLike = 1.0, target: ArrayLike = 1.0, input: ArrayLike = 1.0, output: ArrayLike = 1.0
     ) -> Float[np.ndarray, "..."]:
         """γ₊ = lim γ(t): the square of the factor by which aligned sums a + b grow and differences a − b shrink.
 
@@ -196,7 +184,7 @@ class ScalarNetwork(eqx.Module):
         lift = levers["target"] / (levers["input"] * levers["output"] * levers["weight"] ** 2)
         return growth_limit(*self._sums(), self.target * lift)
 
-    def levers_to(self, amplification: Any) -> dict[str, Float[np.ndarray, "..."]]:
+    def levers_to(self, amplification: ArrayLike) -> dict[str, Float[np.ndarray, "..."]]:
         """The factor on each lever that alone brings γ₊ to the wanted value; NaN where none does.
 
         With k = ((Σ0 + S0) γ₊ − (Σ0 − S0)/γ₊)/(2 S): target k, input and output 1/k, weight k^{−1/2}.
@@ -231,7 +219,7 @@ class ScalarNetwork(eqx.Module):
         weights = {"weight": -2.0, "target": 1.0, "input": -1.0, "output": -1.0}
         return {name: np.asarray(weight * share) for name, weight in weights.items()}
 
-    def regime(self, change: Any = 0.1) -> np.ndarray:
+    def regime(self, change: float = 0.1) -> np.ndarray:
         """Say "lazy" or "rich": whether sums and differences of paired weights change by at most the share `change`.
 
         lazy: √γ₊ and 1/√γ₊ both within 1 ± change. The boundary is a convention, γ₊ itself the measure.
@@ -267,7 +255,7 @@ class ScalarNetwork(eqx.Module):
         """Initial weights of every run, (unit, point, trial)."""
         shape = (self.grid.size, self.width, trials)
         if self.first is None:
-            scale = np.broadcast_to(self.weight_scale, self.grid.shape).reshape(-1, 1, 1)
+            scale = over(self._flat(self.weight_scale), 2)
             layers = [scale * drawn for drawn in drawn_weights(self.width, trials, seed)]
         else:
             full = (*self.grid.shape, self.width)
@@ -284,7 +272,7 @@ class ScalarNetwork(eqx.Module):
         together, apart = (np.broadcast_to(values, self.grid.shape) for values in sums)
         return together, apart
 
-    def _label(
+    def _lay_out(
         self,
         first: np.ndarray,
         second: np.ndarray,
@@ -314,23 +302,15 @@ class ScalarNetwork(eqx.Module):
             "gamma": np.broadcast_to(gamma, output.shape),
             "loss": variance * (output - target) ** 2 / 2,
         }
-        run = xr.Dataset(
+        return xr.Dataset(
             {name: ((*lead, "unit", "time"), w.copy()) for name, w in (("first", first), ("second", second))}
             | {name: ((*lead, "time"), curve.copy()) for name, curve in curves.items()},
-            coords={"unit": np.arange(1, self.width + 1), "time": ("time", times, TIME_LABEL)}
+            coords={"unit": np.arange(1, self.width + 1), "time": ("time", times)}
             | ({"trial": np.arange(trials[0])} if trials else {})
             | self.grid.coordinates,
         )
-        run["output"].attrs.update(long_name="output θ", units="output/input")
-        run["gamma"].attrs.update(long_name="amplification γ", units="1")
-        return run
 
-    def _signed(
-        self, run: xr.Dataset, options: dict[str, Any], *, seed: int | None, precision: str, wall_time: float
-    ) -> xr.Dataset:
-        parameters: dict[str, Any] = {name: getattr(self, name).squeeze() for name in _SETTINGS} | {"width": self.width}
-        if self.first is not None:
-            parameters |= {"first": self.first, "second": self.second}
-        return with_provenance(
-            run, "ScalarNetwork", parameters, options=options, seed=seed, precision=precision, wall_time=wall_time
-        )
+    def _facts(self) -> dict[str, Any]:  # Any: arrays, and the width
+        plain = self._plain_parameters()
+        weights = {name: plain.pop(name) for name in ("first", "second") if name in plain}
+        return plain | {"width": self.width} | weights

@@ -1,31 +1,24 @@
 """Two-layer linear networks on whitened input: exact dynamics from balanced weights, gradient flow from any."""
 
 import time
-from typing import Any
+from collections.abc import Mapping
+from typing import ClassVar
 
-import equinox as eqx
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
 from scipy.integrate import solve_ivp
 
-from dynascope.checks import as_float, count, increasing, require, scalar
+from dynascope.checks import Times, as_float, count, increasing, require, scalar
 from dynascope.deprecation import renamed
-from dynascope.models.linear_modes.diagonal import TIME_LABEL
+from dynascope.models.family import Family, Parameter, parameter
 from dynascope.models.noise import seed_key
-from dynascope.models.parameters import Grid, ParameterValue, broadcast
-from dynascope.records import with_provenance
+from dynascope.models.parameters import ParameterValue
 
-_CORE = {"correlation": ("input", "output"), "first": ("input", "hidden"), "second": ("hidden", "output")}
-_RESULT_NAMES = (
-    "time", "input", "output", "hidden", "mode", "input_too", "output_too", "first", "second",
-    "product", "first_gram", "second_gram", "strength", "singular_value",
-    "loss",
-)  # fmt: skip
 _LONGEST = 3.0  # e-folds in one step of the exact flow: keeps its matrices well conditioned
 
 
-class TwoLayerLinear(eqx.Module):
+class TwoLayerLinear(Family):
     """A linear network f(x) = xᵀ W₁ W₂ that learns y from whitened input, E[x xᵀ] = I, under gradient flow.
 
     W₁' = (M − W₁W₂) W₂ᵀ, W₂' = W₁ᵀ (M − W₁W₂), M = E[x yᵀ]
@@ -40,16 +33,21 @@ class TwoLayerLinear(eqx.Module):
     [2.0, 1.0]
     """
 
-    correlation: Float[np.ndarray, "... input output"]
-    first: Float[np.ndarray, "... input hidden"]
-    second: Float[np.ndarray, "... hidden output"]
-    grid: Grid
+    RESULT_NAMES: ClassVar = (
+        *("time", "input", "output", "hidden", "mode", "input_too", "output_too", "first", "second"),
+        *("product", "first_gram", "second_gram", "strength", "singular_value", "loss"),
+    )
+    LABELS: ClassVar = {
+        "strength": ("strength of the mode", "output/input"),
+        "time": ("time", "steps × learning rate"),
+    }
+    correlation: Parameter = parameter(core=("input", "output"))
+    first: Parameter = parameter(core=("input", "hidden"))
+    second: Parameter = parameter(core=("hidden", "output"))
 
-    def __init__(self, correlation: ParameterValue, first: ParameterValue, second: ParameterValue):
-        given = {"correlation": correlation, "first": first, "second": second}
-        _check_shapes(given)
-        aligned, self.grid = broadcast(given, core=_CORE, reserved=_RESULT_NAMES)
-        self.correlation, self.first, self.second = (aligned[name] for name in _CORE)
+    def __post_init__(self) -> None:
+        _check_shapes({name: (getattr(self, name), each.core) for name, each in self._declared().items()})
+        super().__post_init__()
 
     def conserved(self) -> Float[np.ndarray, "... hidden hidden"]:
         """W₁ᵀW₁ − W₂W₂ᵀ, which gradient flow keeps for any input. Source: layerwise (A.29).
@@ -74,7 +72,7 @@ class TwoLayerLinear(eqx.Module):
         off = np.abs(kept - level[..., None, None] * np.eye(hidden)).max(axis=(-2, -1))
         return np.broadcast_to(np.where(off <= 1e-10 * size, level, np.nan), self.grid.shape).copy()
 
-    def solve(self, times: Any) -> xr.Dataset:
+    def solve(self, times: Times) -> xr.Dataset:
         """The network's map and its Gram matrices at the given times, exactly.
 
         With Q = [W₁; W₂ᵀ] and F = [[λ/2·I, M], [Mᵀ, −λ/2·I]] the Gram matrix P = QQᵀ obeys P' = FP + PF − P², so
@@ -104,7 +102,7 @@ class TwoLayerLinear(eqx.Module):
         product, rest = grams[..., :inputs, inputs:], (grams[..., :inputs, :inputs], grams[..., inputs:, inputs:])
         return self._label(save, product, *rest, begun=begun)
 
-    def solve_numerically(self, times: Any, *, accuracy: float = 1e-10) -> xr.Dataset:
+    def solve_numerically(self, times: Times, *, accuracy: float = 1e-10) -> xr.Dataset:
         """The same from any start, with both layers, by an adaptive solver of order 8.
 
         times: increasing list from 0 or later. accuracy: relative error allowed per step.
@@ -161,7 +159,7 @@ class TwoLayerLinear(eqx.Module):
         begin[..., : free.shape[-1]] = free
         return begin
 
-    def aligned_strength(self, times: Any, *, published: bool = False) -> Float[np.ndarray, "*grid mode time"]:
+    def aligned_strength(self, times: Times, *, published: bool = False) -> Float[np.ndarray, "*grid mode time"]:
         """(3.15): u_iᵀ W₁W₂ v_i over time for a small or aligned start, a sigmoid for each mode.
 
         α_i²(t) = ρ_i/(1 + (ρ_i/α_i²(0) − 1) exp(−2 ρ_i t)), α_i²(0) from `small_start`
@@ -216,19 +214,13 @@ class TwoLayerLinear(eqx.Module):
                 "singular_value": ((*self.grid.dims, "mode"), sizes.copy()),
                 "loss": (dims, loss),
             },
-            coords={"mode": np.arange(1, sizes.shape[-1] + 1), "time": ("time", save, TIME_LABEL)}
-            | self.grid.coordinates,
+            coords={"mode": np.arange(1, sizes.shape[-1] + 1), "time": ("time", save)} | self.grid.coordinates,
         )
-        run["strength"].attrs.update(long_name="strength of the mode", units="output/input")
-        parameters = {name: getattr(self, name) for name in _CORE}
-        return with_provenance(
-            run, "TwoLayerLinear", parameters, options={}, seed=None, precision="float64",
-            wall_time=time.perf_counter() - begun,
-        )  # fmt: skip
+        return self._signed(run, {}, seed=None, precision="float64", wall_time=time.perf_counter() - begun)
 
 
 def balanced_weights(
-    inputs: Any, hidden: Any, outputs: Any, *, scale: Any, imbalance: Any = 0.0, seed: Any = 0
+    inputs: int, hidden: int, outputs: int, *, scale: float, imbalance: float = 0.0, seed: int = 0
 ) -> tuple[Float[np.ndarray, "input hidden"], Float[np.ndarray, "hidden output"]]:
     """Draw W₁, W₂ with W₁ᵀW₁ − W₂W₂ᵀ = λ I exactly, in random directions.
 
@@ -276,16 +268,16 @@ def _turned(matrix: np.ndarray) -> np.ndarray:
     return np.swapaxes(matrix, -1, -2)
 
 
-def _check_shapes(given: dict[str, Any]) -> None:
+def _check_shapes(given: Mapping[str, tuple[ParameterValue, tuple[str, ...]]]) -> None:
     """Layers that do not fit together are refused by name; a size of 1 is no exception."""
     known: dict[str, tuple[str, int]] = {}
-    for name, value in given.items():
+    for name, (value, core) in given.items():
         array = as_float(name, value)
         if array.ndim < 2:
-            raise ValueError(f"{name} must have shape (…, {', '.join(_CORE[name])}), got {array.shape}")
-        for place, dim in enumerate(_CORE[name]):
-            named = isinstance(value, xr.DataArray) and dim in value.dims
-            size = int(value.sizes[dim] if named else array.shape[place - 2])
+            raise ValueError(f"{name} must have shape (…, {', '.join(core)}), got {array.shape}")
+        sizes = value.sizes if isinstance(value, xr.DataArray) else {}
+        for place, dim in enumerate(core):
+            size = int(sizes.get(dim, array.shape[place - 2]))
             owner, expected = known.setdefault(dim, (name, size))
             if size != expected:
                 raise ValueError(f"{name} must have {expected} values along {dim!r} as {owner} has, got {size}")

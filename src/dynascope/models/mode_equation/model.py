@@ -1,23 +1,22 @@
 """One mode of a deep linear network under gradient noise, as users meet it: parameters in, labelled results out."""
 
 import time
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
-from dynascope.checks import as_float, count, increasing, one_of, require, scalar
+from dynascope.checks import SavePoints, Times, as_float, count, increasing, one_of, require, scalar
 from dynascope.models import stepping
+from dynascope.models.family import Family, Parameter, over, parameter
 from dynascope.models.mode_equation import equations, flow, fokker_planck, stationary
 from dynascope.models.mode_equation.equations import ITO_FORMS, STEPS
-from dynascope.models.mode_equation.simulation import RESULT_NAMES, label_run, run_modes
+from dynascope.models.mode_equation.simulation import LABELS, RESULT_NAMES, lay_out, run_modes
 from dynascope.models.noise import seed_key
-from dynascope.models.parameters import Grid, ParameterValue, broadcast, refuse_unknown
-from dynascope.records import with_provenance
-
-_FIELDS = ("singular_value", "temperature", "label_noise")  # none has core dimensions
+from dynascope.models.parameters import ParameterValue, with_hints
 
 
 class Peak(NamedTuple):
@@ -27,7 +26,7 @@ class Peak(NamedTuple):
     diffusion: Float[np.ndarray, "..."]
 
 
-class ModeEquation(eqx.Module):
+class ModeEquation(Family):
     """One mode of a balanced, aligned deep linear network under the noise of SGD.
 
     dw = [L (s − w) w^(2−2/L) + μ_Ito] dt + √D dB (4), D = β L² q w^(4−4/L) (7), q = 2(s − w)² + σ_q²,
@@ -50,46 +49,23 @@ class ModeEquation(eqx.Module):
     (0.7115, 0.0059)
     """
 
-    singular_value: Float[np.ndarray, "..."]
-    temperature: Float[np.ndarray, "..."]
-    label_noise: Float[np.ndarray, "..."]
-    grid: Grid
-    depth: int = eqx.field(static=True)
-    ito: str = eqx.field(static=True)
+    RESULT_NAMES: ClassVar = RESULT_NAMES
+    LABELS: ClassVar = LABELS
+    depth: int = eqx.field(static=True, default=4)
+    singular_value: Parameter = parameter(1.0, above=0.0, label="singular value s of the teacher", unit="output/input")
+    temperature: Parameter = parameter(0.005, at_least=0.0, label="temperature β", unit="learning rate/batch size")
+    label_noise: Parameter = parameter(0.0, at_least=0.0, label="label noise σ_q", unit="output")
+    ito: str = eqx.field(static=True, default="derived")
 
-    def __init__(
-        self,
-        depth: int = 4,
-        singular_value: ParameterValue = 1.0,
-        temperature: ParameterValue = 0.005,
-        label_noise: ParameterValue = 0.0,
-        ito: str = "derived",
-    ):
-        given = {"singular_value": singular_value, "temperature": temperature, "label_noise": label_noise}
-        aligned, self.grid = broadcast(given, core=dict.fromkeys(_FIELDS, ()), reserved=RESULT_NAMES)
-        require("singular_value", aligned["singular_value"], aligned["singular_value"] > 0, "be above 0")
-        for name in ("temperature", "label_noise"):
-            require(name, aligned[name], aligned[name] >= 0, "be at least 0")
-        self.depth, self.ito = count("depth", depth, at_least=2), one_of("ito", ito, ITO_FORMS)
-        self.singular_value = aligned["singular_value"]
-        self.temperature = aligned["temperature"]
-        self.label_noise = aligned["label_noise"]
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.depth, self.ito = count("depth", self.depth, at_least=2), one_of("ito", self.ito, ITO_FORMS)
 
-    def _parameters(self, axes: int = 0) -> dict[str, Any]:
+    def _behind_grid(self, axes: int = 0) -> equations.Parameters:
         """What the equations need, with `axes` further axes behind the grid."""
-        fields = {name: getattr(self, name) for name in _FIELDS}
-        return {name: value.reshape((*value.shape, *(1,) * axes)) for name, value in fields.items()} | {
-            "depth": self.depth
-        }
+        return {name: over(values, axes) for name, values in self.parameters().items()} | {"depth": self.depth}
 
-    def _points(self) -> dict[str, Float[np.ndarray, " point"]]:
-        return {name: np.broadcast_to(getattr(self, name), self.grid.shape).reshape(-1) for name in _FIELDS}
-
-    def _unfold(self, values: np.ndarray) -> np.ndarray:
-        """(point, …) -> (…grid, …)."""
-        return np.asarray(values).reshape((*self.grid.shape, *np.shape(values)[1:]))
-
-    def gradient_drift(self, w: Any) -> Float[np.ndarray, "..."]:
+    def gradient_drift(self, w: ArrayLike) -> Float[np.ndarray, "..."]:
         """Gradient part of the drift, L (s − w) w^(2(L−1)/L) (5). Shape: grid, then the shape of `w` ≥ 0.
         Source: deep-linear (5).
 
@@ -97,9 +73,9 @@ class ModeEquation(eqx.Module):
         0.375
         """
         w = _amplitude("w", w)
-        return self._over_grid(equations.gradient_drift(w, self._parameters(w.ndim)), w)
+        return self._over_grid(equations.gradient_drift(w, self._behind_grid(w.ndim)), w)
 
-    def ito_drift(self, w: Any) -> Float[np.ndarray, "..."]:
+    def ito_drift(self, w: ArrayLike) -> Float[np.ndarray, "..."]:
         """Drift that noise induces, β L(L−1)/2 · q · w^((3L−4)/L); (14) or (6) if the model says so.
 
         It follows from w = v^L with the one weight v of all layers, dv = v^(L−1)[(s − w) dt + √(β q) dB]. Checked
@@ -112,9 +88,9 @@ class ModeEquation(eqx.Module):
         (0.8856, 3.96)
         """
         w = _amplitude("w", w)
-        return self._over_grid(equations.ito_drift(w, self._parameters(w.ndim), self.ito), w)
+        return self._over_grid(equations.ito_drift(w, self._behind_grid(w.ndim), self.ito), w)
 
-    def drift(self, w: Any) -> Float[np.ndarray, "..."]:
+    def drift(self, w: ArrayLike) -> Float[np.ndarray, "..."]:
         """The whole drift of (4), gradient and Itô part. Shape: grid, then the shape of `w` ≥ 0.
         Source: deep-linear (4).
 
@@ -123,7 +99,7 @@ class ModeEquation(eqx.Module):
         """
         return np.asarray(self.gradient_drift(w) + self.ito_drift(w))
 
-    def diffusion(self, w: Any) -> Float[np.ndarray, "..."]:
+    def diffusion(self, w: ArrayLike) -> Float[np.ndarray, "..."]:
         """D = β L² (2(s − w)² + σ_q²) w^(4(L−1)/L) (7). Shape: grid, then the shape of `w` ≥ 0.
         Source: deep-linear (7).
 
@@ -131,9 +107,9 @@ class ModeEquation(eqx.Module):
         0.005
         """
         w = _amplitude("w", w)
-        return self._over_grid(equations.diffusion(w, self._parameters(w.ndim)), w)
+        return self._over_grid(equations.diffusion(w, self._behind_grid(w.ndim)), w)
 
-    def _over_grid(self, values: Any, w: np.ndarray) -> np.ndarray:
+    def _over_grid(self, values: ArrayLike, w: np.ndarray) -> np.ndarray:
         return np.broadcast_to(values, (*self.grid.shape, *w.shape)).copy()
 
     def peak(self) -> Peak:
@@ -151,9 +127,9 @@ class ModeEquation(eqx.Module):
         discriminant = s**2 - a * (a + 2) / 2 * sigma**2
         root = np.sqrt(np.where(discriminant > 0, discriminant, np.nan))
         place = ((a + 1) * s - root) / (a + 2)
-        return Peak(np.asarray(place), np.asarray(equations.diffusion(place, self._parameters())))
+        return Peak(np.asarray(place), np.asarray(equations.diffusion(place, self._behind_grid())))
 
-    def gradient_flow(self, times: Any, start: Any) -> Float[np.ndarray, "*grid time"]:
+    def gradient_flow(self, times: Times, start: ParameterValue) -> Float[np.ndarray, "*grid time"]:
         """Amplitude without noise, w' = L (s − w) w^(2−2/L), at times from 0.
 
         Depth 2: s/(1 + (s/w0 − 1) exp(−2 s t)) (3). Other depths by quadrature and Newton's method in log(w/|s − w|),
@@ -166,7 +142,7 @@ class ModeEquation(eqx.Module):
         path = flow.solve(times, begin.reshape(-1), self._points()["singular_value"], depth=self.depth)
         return self._unfold(path)
 
-    def time_to_reach(self, fraction: Any, start: Any) -> Float[np.ndarray, "..."]:
+    def time_to_reach(self, fraction: ArrayLike, start: ParameterValue) -> Float[np.ndarray, "..."]:
         """Gradient-flow time from `start` to w = fraction · s; NaN where the flow never passes there.
 
         Shape: grid, then the shape of `fraction` > 0. Source: inverse of `gradient_flow`.
@@ -181,6 +157,7 @@ class ModeEquation(eqx.Module):
         waits = flow.time_to_reach(wanted, self._start(start).reshape(-1), points, depth=self.depth)
         return waits.reshape((*self.grid.shape, *fraction.shape))
 
+    @with_hints
     def simulate(
         self,
         duration: float = 20.0,
@@ -188,12 +165,11 @@ class ModeEquation(eqx.Module):
         trials: int = 100,
         *,
         seed: int = 0,
-        save_points: Any = 101,
-        start: Any = 0.01,
+        save_points: SavePoints = 101,
+        start: ParameterValue = 0.01,
         scheme: str = "weak2",
         precision: str = "float64",
         progress: bool | None = None,
-        **unknown: Any,
     ) -> xr.Dataset:
         """Simulate (4) at every point of the grid and return amplitude, loss and diffusion over time.
 
@@ -216,7 +192,6 @@ class ModeEquation(eqx.Module):
         (('grid_0', 'trial', 'time'), (2, 4, 3))
         """
         begun = time.perf_counter()
-        refuse_unknown(unknown, self.simulate)
         options: dict[str, Any] = {
             "duration": scalar("duration", duration, above=0.0),
             "dt": scalar("dt", dt, above=0.0),
@@ -233,15 +208,18 @@ class ModeEquation(eqx.Module):
         require("dt", np.array(options["dt"]), np.array(options["dt"] <= limit), rule)
         saves = stepping.save_steps(options["duration"], options["dt"], save_points)
         amplitude = run_modes(
-            STEPS[scheme][self.ito], self._points(), self.depth, saves=saves, seed=seed, precision=precision,
-            progress=progress, **{name: options[name] for name in ("start", "dt", "trials")},
-        )  # fmt: skip
-        run = label_run(self._unfold(amplitude), saves * options["dt"], self.grid, self._parameters(2))
-        parameters = {"depth": self.depth, "ito": self.ito} | {n: getattr(self, n).squeeze() for n in _FIELDS}
-        wall_time = time.perf_counter() - begun
-        return with_provenance(
-            run, "ModeEquation", parameters, options=options, seed=int(seed), precision=precision, wall_time=wall_time
+            STEPS[scheme][self.ito],
+            self._points(),
+            self.depth,
+            saves=saves,
+            seed=seed,
+            precision=precision,
+            progress=progress,
+            **{name: options[name] for name in ("start", "dt", "trials")},
         )
+        run = lay_out(self._unfold(amplitude), saves * options["dt"], self.grid, self._behind_grid(2))
+        wall_time = time.perf_counter() - begun
+        return self._signed(run, options, seed=int(seed), precision=precision, wall_time=wall_time)
 
     def collapse_temperature(self) -> Float[np.ndarray, "..."]:
         """Temperature from which on noise unlearns the mode: w → 0 in the end, however it starts.
@@ -266,7 +244,7 @@ class ModeEquation(eqx.Module):
             place = np.where(~silent & collapsed, 0.0, place)
         return place, {name: values[np.isnan(place)] for name, values in points.items()}
 
-    def stationary_density(self, w: Any) -> Float[np.ndarray, "..."]:
+    def stationary_density(self, w: ArrayLike) -> Float[np.ndarray, "..."]:
         """Density of the amplitude in the stationary state, p(w) ∝ exp(∫ 2μ/D dw)/D (16), normalised.
 
         By quadrature, to about 1e-12. The integral starts at any w > 0, not at the printed 0, where it diverges.
@@ -304,8 +282,8 @@ class ModeEquation(eqx.Module):
         points = self._points()
         if form != "exact":
             of = stationary.small_rate_moments if form == "small-rate" else stationary.published_moments
-            s, beta, sigma = (points[name] for name in _FIELDS)
-            return stationary.Moments(*map(self._unfold, of(s, beta, sigma, self.depth)))
+            fields = (points[name] for name in ("singular_value", "temperature", "label_noise"))
+            return stationary.Moments(*map(self._unfold, of(*fields, self.depth)))
         place, smooth = self._fate()
         found = [place.copy(), np.zeros_like(place), place.copy(), place.copy()]
         if len(smooth["temperature"]):
@@ -315,7 +293,9 @@ class ModeEquation(eqx.Module):
                 values[np.isnan(place)] = value
         return stationary.Moments(*map(self._unfold, found))
 
-    def density_path(self, times: Any, w_grid: Any, start: Any) -> Float[np.ndarray, "*grid time amplitude"]:
+    def density_path(
+        self, times: Times, w_grid: ArrayLike, start: ArrayLike
+    ) -> Float[np.ndarray, "*grid time amplitude"]:
         """Density of the amplitude over time, from the Fokker–Planck equation of Proposition 5.1.
 
         ∂p/∂t = −∂(μ p)/∂w + ½ ∂²(D p)/∂w², on the points `w_grid` ≥ 0, with no flux through its ends: choose them so
@@ -366,22 +346,13 @@ class ModeEquation(eqx.Module):
 
         return fokker_planck.spread_points(low, high, count("points", points, at_least=3), need)
 
-    def _start(self, start: Any) -> Float[np.ndarray, "*grid"]:
-        if isinstance(start, xr.DataArray):
-            strange = [dim for dim in start.dims if dim not in self.grid.dims]
-            if strange:
-                raise ValueError(f"start must have dimensions among {self.grid.dims}, got {strange[0]!r}")
-            missing = [dim for dim in self.grid.dims if dim not in start.dims]
-            start = start.expand_dims(missing).transpose(*self.grid.dims)
-        given = as_float("start", start)
-        require("start", given, given > 0, "be above 0 (at 0 nothing ever moves)")
-        try:
-            return np.broadcast_to(given, self.grid.shape)
-        except ValueError as error:
-            raise ValueError(f"start must broadcast to the grid {self.grid.shape}, got shape {given.shape}") from error
+    def _start(self, start: ParameterValue) -> Float[np.ndarray, "*grid"]:
+        begin = self._everywhere("start", start)
+        require("start", begin, begin > 0, "be above 0 (at 0 nothing ever moves)")
+        return begin
 
 
-def _amplitude(name: str, value: Any) -> Float[np.ndarray, "..."]:
+def _amplitude(name: str, value: ArrayLike) -> Float[np.ndarray, "..."]:
     array = as_float(name, value)
     require(name, array, array >= 0, "be at least 0")
     return array

@@ -9,18 +9,16 @@ import xarray as xr
 from jaxtyping import Float
 
 from dynascope.models import stepping
+from dynascope.models.family import Labels
 from dynascope.models.mode_equation.equations import STEPS, Parameters, diffusion
 from dynascope.models.parameters import Grid
 
 RESULT_NAMES = ("trial", "time", "amplitude", "loss", "diffusion")
-_LABELS = {
+LABELS: Labels = {
     "amplitude": ("mode amplitude w", "output/input"),
     "loss": ("loss of the mode (s − w)²/2", "output²"),
     "diffusion": ("diffusion D of the mode", "amplitude²/time"),
     "time": ("time", "steps × learning rate"),
-    "singular_value": ("singular value s of the teacher", "output/input"),
-    "temperature": ("temperature β", "learning rate/batch size"),
-    "label_noise": ("label noise σ_q", "output"),
 }
 
 
@@ -61,7 +59,7 @@ def run_modes(
     return np.asarray(np.exp(saved) if in_log else saved)
 
 
-def label_run(amplitude: Float[np.ndarray, "..."], times: np.ndarray, grid: Grid, parameters: Parameters) -> xr.Dataset:
+def lay_out(amplitude: Float[np.ndarray, "..."], times: np.ndarray, grid: Grid, parameters: Parameters) -> xr.Dataset:
     """The labelled result of amplitudes (…grid, trial, time), with loss and diffusion."""
     p = {name: np.asarray(value, amplitude.dtype) for name, value in parameters.items()}
     values = {
@@ -71,8 +69,4 @@ def label_run(amplitude: Float[np.ndarray, "..."], times: np.ndarray, grid: Grid
     }
     dims = (*grid.dims, "trial", "time")
     coordinates: dict[str, Any] = {"trial": np.arange(amplitude.shape[-2]), "time": ("time", times)}
-    run = xr.Dataset({name: (dims, array) for name, array in values.items()}, coords=coordinates | grid.coordinates)
-    for name in run.variables.keys() & _LABELS.keys():
-        long_name, units = _LABELS[str(name)]
-        run[name].attrs.update(long_name=long_name, units=units)
-    return run
+    return xr.Dataset({name: (dims, array) for name, array in values.items()}, coords=coordinates | grid.coordinates)

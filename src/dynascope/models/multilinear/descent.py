@@ -16,8 +16,17 @@ from jax.scipy.special import ndtr
 from jaxtyping import Float, Int
 
 from dynascope.models import stepping
+from dynascope.models.family import Labels
 from dynascope.models.multilinear.curves import SkillSet
 from dynascope.models.parameters import Grid
+
+LABELS: Labels = {
+    "loss": ("loss", None),
+    "training_loss": ("loss on the training set", None),
+    "strength": ("skill strength", None),
+    "time": ("time", "training steps"),
+    "skill": ("rank of the skill", None),
+}
 
 
 @dataclass(frozen=True)
@@ -136,20 +145,19 @@ def _sampled_slots(tasks: list[SkillSet], options: Options, data: int, seed: int
     return _Slots(ranks, shares, missing)
 
 
-def label_run(found: dict[str, np.ndarray], saves: np.ndarray, ranks: np.ndarray, grid: Grid) -> xr.Dataset:
+def lay_out(found: dict[str, np.ndarray], saves: np.ndarray, ranks: np.ndarray, grid: Grid) -> xr.Dataset:
     """Name the axes of what `run_descent` found, with the grid in front."""
     dims = (*grid.dims, "trial", "time")
-    labels = {"loss": "loss", "training_loss": "loss on the training set", "strength": "skill strength"}
     variables: dict[str, Any] = {}
     for name, values in found.items():
         ordered = np.moveaxis(values, 0, 2)  # (point, trial, time, …)
         shaped = np.ascontiguousarray(ordered).reshape((*grid.shape, *ordered.shape[1:]))
         last = ("skill",) if name == "strength" else ()
-        variables[name] = ((*dims, *last), shaped, {"long_name": labels[name]})
+        variables[name] = ((*dims, *last), shaped)
     coordinates: dict[str, Any] = {
         "trial": np.arange(found["loss"].shape[2]),
-        "time": ("time", saves.astype(float), {"long_name": "time", "units": "training steps"}),
-        "skill": ("skill", ranks, {"long_name": "rank of the skill"}),
+        "time": ("time", saves.astype(float)),
+        "skill": ("skill", ranks),
     }
     return xr.Dataset(variables, coords=coordinates | grid.coordinates)
 

@@ -3,30 +3,29 @@
 import time as clock
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
-from dynascope.checks import as_float, count, flag, one_of, require, scalar
+from dynascope.checks import SavePoints, as_float, count, flag, one_of, require, scalar
 from dynascope.deprecation import renamed_arguments
 from dynascope.models import stepping
+from dynascope.models.family import Family, Parameter, parameter
 from dynascope.models.multilinear import emergence, scaling
 from dynascope.models.multilinear.curves import SkillSet
-from dynascope.models.multilinear.descent import Options, label_run, run_descent
+from dynascope.models.multilinear.descent import LABELS, Options, lay_out, run_descent
 from dynascope.models.noise import seed_key
-from dynascope.models.parameters import Grid, ParameterValue, broadcast, refuse_unknown
-from dynascope.records import with_provenance
+from dynascope.models.parameters import with_hints
 
 CITE = "nam2024inductive"
 
-_FIELDS = ("skill_exponent", "target", "initial", "learning_rate")  # none has core dimensions
-_RESULT_NAMES = ("trial", "time", "skill", "budget", "parameters", "loss", "training_loss", "strength")
 
-
-class Multilinear(eqx.Module):
+@renamed_arguments(exponent="skill_exponent")
+class Multilinear(Family):
     """Many skills, each learned by a product of two parameters: f = Σ_k a_k b_k g_k (4.9).
 
     R_k/S = 1/(1 + (S/R(0) − 1) exp(−2 η (d_k/D) S T)) (4.11), P(k) ∝ k^−(α+1) (4.1), loss ½ E[(f* − f)²] (4.5)
@@ -49,59 +48,43 @@ class Multilinear(eqx.Module):
     [12.45, 2.206, 0.385]
     """
 
-    skill_exponent: Float[np.ndarray, "..."]
-    target: Float[np.ndarray, "..."]
-    initial: Float[np.ndarray, "..."]
-    learning_rate: Float[np.ndarray, "..."]
-    grid: Grid
-    skills: int = eqx.field(static=True)
-    linear: bool = eqx.field(static=True)
+    RESULT_NAMES: ClassVar = ("trial", "time", "skill", "budget", "parameters", "loss", "training_loss", "strength")
+    LABELS: ClassVar = LABELS
+    skills: int = eqx.field(static=True, default=1000)
+    skill_exponent: Parameter = parameter(0.6, above=0.0)
+    target: Parameter = parameter(1.0, above=0.0)
+    initial: Parameter = parameter(0.01)
+    learning_rate: Parameter = parameter(0.1, above=0.0)
+    linear: bool = eqx.field(static=True, default=False)
 
-    @renamed_arguments(exponent="skill_exponent")
-    def __init__(
-        self,
-        skills: int = 1000,
-        skill_exponent: ParameterValue = 0.6,
-        target: ParameterValue = 1.0,
-        initial: ParameterValue = 0.01,
-        learning_rate: ParameterValue = 0.1,
-        linear: bool = False,
-    ):
-        given = {"skill_exponent": skill_exponent, "target": target, "initial": initial, "learning_rate": learning_rate}
-        aligned, self.grid = broadcast(given, core=dict.fromkeys(_FIELDS, ()), reserved=_RESULT_NAMES)
-        for name in ("skill_exponent", "target", "learning_rate"):
-            require(name, aligned[name], aligned[name] > 0, "be above 0")
-        self.skills, self.linear = count("skills", skills), flag("linear", linear)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.skills, self.linear = count("skills", self.skills), flag("linear", self.linear)
         if self.skills > 2**53:
-            raise ValueError(f"skills must be at most 2**53, where ranks stop being exact, got {skills}")
-        begin, end = np.broadcast_arrays(aligned["initial"], aligned["target"])
+            raise ValueError(f"skills must be at most 2**53, where ranks stop being exact, got {self.skills}")
+        begin, end = np.broadcast_arrays(self.initial, self.target)
         require("initial", begin, begin < end, "be below target, the strength of a learned skill")
         above = begin >= 0 if self.linear else begin > 0
         require("initial", begin, above, "be at least 0" if self.linear else "be above 0, or no product can grow")
-        self.skill_exponent, self.target = aligned["skill_exponent"], aligned["target"]
-        self.initial, self.learning_rate = aligned["initial"], aligned["learning_rate"]
 
     def _tasks(self) -> list[SkillSet]:
         """The points of the grid, one after another."""
-        fields = (self.skill_exponent, self.target, self.initial, self.learning_rate)
-        flat = [np.broadcast_to(field, self.grid.shape).ravel() for field in fields]
-        return [
-            SkillSet(self.skills, float(alpha), float(target), float(initial), float(rate), self.linear)
-            for alpha, target, initial, rate in zip(*flat, strict=True)
-        ]
+        points = zip(*self._points().values(), strict=True)  # in the order of the fields
+        return [SkillSet(self.skills, *map(float, values), self.linear) for values in points]
 
     def _gather(self, value: Callable[[SkillSet], Any]) -> np.ndarray:
         """One value or array for each point, shaped (…grid, …)."""
-        values = np.stack([np.asarray(value(task), float) for task in self._tasks()])
-        return values.reshape((*self.grid.shape, *values.shape[1:]))
+        return self._unfold(np.stack([np.asarray(value(task), float) for task in self._tasks()]))
 
-    def _ranks(self, skill: Any) -> np.ndarray:
+    def _ranks(self, skill: ArrayLike) -> np.ndarray:
         ranks = as_float("skill", skill)
         inside = (ranks >= 1) & (ranks <= self.skills) & (ranks == np.floor(ranks))
         require("skill", ranks, inside, f"be a whole number from 1 to skills = {self.skills}")
         return ranks
 
-    def _resources(self, time: Any, data: Any, parameters: Any) -> tuple[list[np.ndarray | None], tuple[int, ...]]:
+    def _resources(
+        self, time: ArrayLike | None, data: ArrayLike | None, parameters: ArrayLike | None
+    ) -> tuple[list[np.ndarray | None], tuple[int, ...]]:
         """Checked and flattened, None where without limit; and the shape that they have together."""
         given: dict[str, np.ndarray] = {}
         for name, values in (("time", time), ("data", data), ("parameters", parameters)):
@@ -123,7 +106,7 @@ class Multilinear(eqx.Module):
         names = ("time", "data", "parameters")
         return [np.broadcast_to(given[n], shape).ravel() if n in given else None for n in names], shape
 
-    def frequency(self, skill: Any) -> Float[np.ndarray, "..."]:
+    def frequency(self, skill: ArrayLike) -> Float[np.ndarray, "..."]:
         """P(k) = A k^−(α+1): how often each skill occurs (4.1). Source: layerwise (4.1).
 
         >>> Multilinear(skills=2, skill_exponent=1.0).frequency([1, 2]).tolist()
@@ -133,7 +116,12 @@ class Multilinear(eqx.Module):
         return self._gather(lambda task: task.frequency(ranks))
 
     def strength(
-        self, skill: Any, time: Any = None, data: Any = None, *, parameters: Any = None
+        self,
+        skill: ArrayLike,
+        time: ArrayLike | None = None,
+        data: ArrayLike | None = None,
+        *,
+        parameters: ArrayLike | None = None,
     ) -> Float[np.ndarray, "..."]:
         """Strength R_k of skills after some time, with some data, in a model with some of the skills.
 
@@ -156,7 +144,9 @@ class Multilinear(eqx.Module):
         )
         return np.moveaxis(values, -2, -1).reshape((*self.grid.shape, *ranks.shape, *shape))
 
-    def loss(self, time: Any = None, data: Any = None, parameters: Any = None) -> Float[np.ndarray, "..."]:
+    def loss(
+        self, time: ArrayLike | None = None, data: ArrayLike | None = None, parameters: ArrayLike | None = None
+    ) -> Float[np.ndarray, "..."]:
         """Loss after `time` steps, with `data` samples, in a model with `parameters` skills: (4.17).
 
         ½ S² Σ_{k ≤ N} P(k) E[(1 − R_k/S)²] + ½ S² Σ_{k > N} P(k), the mean over data sets of D samples. What is not
@@ -209,7 +199,7 @@ class Multilinear(eqx.Module):
         flag("published", published)
         return self._gather(lambda task: scaling.absent_loss(resource, task, published=published))
 
-    def scaling_law(self, resource: str, amount: Any, *, finite: bool = True) -> Float[np.ndarray, "..."]:
+    def scaling_law(self, resource: str, amount: ArrayLike, *, finite: bool = True) -> Float[np.ndarray, "..."]:
         """prefactor·amount^exponent − absent loss: the scaling law, corrected for a finite number of skills (C.2).
 
         Holds between the first skill being learned and the last one being begun. `finite=False` leaves the correction
@@ -226,7 +216,7 @@ class Multilinear(eqx.Module):
         law = self.prefactor(resource)[behind] * power
         return np.asarray(law - self.absent_loss(resource)[behind] if flag("finite", finite) else law)
 
-    def optimal_compute(self, budgets: Any) -> xr.Dataset:
+    def optimal_compute(self, budgets: ArrayLike) -> xr.Dataset:
         """Best split of compute C = T·N between steps and skills, for each budget: (4.43) without its approximations.
 
         Every whole N from 1 to `skills` is a candidate; T = C/N is not rounded. Returns over (…grid, budget) time T in
@@ -248,7 +238,7 @@ class Multilinear(eqx.Module):
         return xr.Dataset(values, coords=coordinates | self.grid.coordinates)
 
     def emergence(
-        self, kind: str, skill: Any, x: Any, *, calibration: float = 1.0, published: bool = False
+        self, kind: str, skill: ArrayLike, x: ArrayLike, *, calibration: float = 1.0, published: bool = False
     ) -> Float[np.ndarray, "..."]:
         """Strength of skills in the extended model of a network that has to find them: (5.2), (5.5), (5.9).
 
@@ -270,7 +260,7 @@ class Multilinear(eqx.Module):
         return self._gather(lambda task: emergence.strength(task, kind, ranks, places, value, published=published))
 
     def emergence_point(
-        self, kind: str, skill: Any, threshold: float = 0.5, *, calibration: float = 1.0, published: bool = False
+        self, kind: str, skill: ArrayLike, threshold: float = 0.5, *, calibration: float = 1.0, published: bool = False
     ) -> Float[np.ndarray, "..."]:
         """Steps, samples or basis functions at which skills pass `threshold`·S in the extended model.
 
@@ -286,7 +276,7 @@ class Multilinear(eqx.Module):
             lambda task: emergence.amount_to_reach(task, kind, ranks, level, value, published=published)
         )
 
-    def _calibration(self, kind: str, calibration: Any) -> float:
+    def _calibration(self, kind: str, calibration: float) -> float:
         one_of("kind", kind, emergence.KINDS)
         if kind == "time" and self.linear:
             raise ValueError("kind 'time' needs the multilinear model: a linear one does not emerge; use strength(…)")
@@ -294,6 +284,7 @@ class Multilinear(eqx.Module):
         return scalar("calibration", calibration, at_least=least, above=0.0)
 
     @renamed_arguments(batch="batch_size")
+    @with_hints
     def simulate(
         self,
         steps: int = 1000,
@@ -301,13 +292,12 @@ class Multilinear(eqx.Module):
         trials: int = 10,
         *,
         seed: int = 0,
-        save_points: Any = 101,
+        save_points: SavePoints = 101,
         data: int | None = None,
         parameters: int | None = None,
-        track: Any = None,
+        track: ArrayLike | None = None,
         precision: str = "float64",
         progress: bool | None = None,
-        **unknown: Any,
     ) -> xr.Dataset:
         """Train the parameters a_k, b_k by (stochastic) gradient descent at every point of the grid.
 
@@ -332,7 +322,6 @@ class Multilinear(eqx.Module):
         (('grid_0', 'trial', 'time', 'skill'), (2, 4, 3))
         """
         begun = clock.perf_counter()
-        refuse_unknown(unknown, self.simulate)
         options = Options(
             steps=count("steps", steps),
             batch_size=count("batch_size", batch_size, at_least=0),
@@ -343,25 +332,15 @@ class Multilinear(eqx.Module):
         )
         seed_key(seed)
         self._check_run(options)
-        ranks = np.atleast_1d(self._ranks(np.arange(1, min(self.skills, 5) + 1) if track is None else track)).astype(
-            int
-        )
+        tracked = np.arange(1, min(self.skills, 5) + 1) if track is None else track
+        ranks = np.atleast_1d(self._ranks(tracked)).astype(int)
         if ranks.ndim != 1 or len(np.unique(ranks)) != ranks.size:
             raise ValueError(f"track must be a list of different ranks, got {track!r}")
         saves = stepping.save_steps(float(options.steps), 1.0, save_points)
         found = run_descent(self._tasks(), options, ranks, saves=saves, seed=int(seed), progress=progress)
-        run = label_run(found, saves, ranks, self.grid)
-        parameters_used = {
-            "skills": self.skills,
-            "linear": self.linear,
-            "skill_exponent": self.skill_exponent.squeeze(),
-        }
-        parameters_used |= {name: getattr(self, name).squeeze() for name in _FIELDS[1:]}
-        recorded = asdict(options) | {"track": ranks}
-        return with_provenance(
-            run, "Multilinear", parameters_used, options=recorded, seed=int(seed), precision=precision,
-            wall_time=clock.perf_counter() - begun,
-        )  # fmt: skip
+        run = lay_out(found, saves, ranks, self.grid)
+        recorded, wall_time = asdict(options) | {"track": ranks}, clock.perf_counter() - begun
+        return self._signed(run, recorded, seed=int(seed), precision=precision, wall_time=wall_time)
 
     def _check_run(self, options: Options) -> None:
         if options.parameters > self.skills:

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import asdict
-from typing import Any
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -10,23 +10,22 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
-from dynascope.checks import as_float, count, flag, increasing, one_of, require, scalar
+from dynascope.checks import SavePoints, Times, as_float, count, flag, increasing, one_of, require, scalar
 from dynascope.models import stepping
+from dynascope.models.family import Family, Parameter, over, parameter
 from dynascope.models.noise import seed_key
-from dynascope.models.parameters import Grid, ParameterValue, broadcast, refuse_unknown
+from dynascope.models.parameters import ParameterValue, with_hints
 from dynascope.models.spring_block import closed_form
 from dynascope.models.spring_block.equations import STEPS
-from dynascope.models.spring_block.labels import RESULT_NAMES, label_run
+from dynascope.models.spring_block.labels import LABELS, RESULT_NAMES, lay_out
 from dynascope.models.spring_block.simulation import Options, run_chains
-from dynascope.records import with_provenance
 
 CITE = "shi2025spring"
 
-_FIELDS = ("stiffness", "friction_right", "friction_left", "noise", "target")  # none has core dimensions
 
-
-class SpringBlock(eqx.Module):
+class SpringBlock(Family):
     """A chain of `blocks` blocks between 0 and `target`, with asymmetric friction and noise.
 
     x_ℓ' = σ(k (x_{ℓ+1} − 2 x_ℓ + x_{ℓ−1}) + ε ξ_ℓ), x_0 = 0, x_{L+1} = y (5)
@@ -51,41 +50,20 @@ class SpringBlock(eqx.Module):
     True
     """
 
-    stiffness: Float[np.ndarray, "..."]
-    friction_right: Float[np.ndarray, "..."]
-    friction_left: Float[np.ndarray, "..."]
-    noise: Float[np.ndarray, "..."]
-    target: Float[np.ndarray, "..."]
-    grid: Grid
-    blocks: int = eqx.field(static=True)
+    RESULT_NAMES: ClassVar = RESULT_NAMES
+    LABELS: ClassVar = LABELS
+    blocks: int = eqx.field(static=True, default=7)
+    stiffness: Parameter = parameter(1.0, above=0.0, label="stiffness k", unit="force/length")
+    friction_right: Parameter = parameter(0.1, at_least=0.0, label="friction to the right μ→", unit="force")
+    friction_left: Parameter = parameter(0.2, at_least=0.0, label="friction to the left μ←", unit="force")
+    noise: Parameter = parameter(0.01, at_least=0.0, label="noise ε", unit="force·√time")
+    target: Parameter = parameter(1.0, label="target y", unit="length")
 
-    def __init__(
-        self,
-        blocks: int = 7,
-        stiffness: ParameterValue = 1.0,
-        friction_right: ParameterValue = 0.1,
-        friction_left: ParameterValue = 0.2,
-        noise: ParameterValue = 0.01,
-        target: ParameterValue = 1.0,
-    ):
-        given = {
-            "stiffness": stiffness,
-            "friction_right": friction_right,
-            "friction_left": friction_left,
-            "noise": noise,
-            "target": target,
-        }
-        aligned, self.grid = broadcast(given, core=dict.fromkeys(_FIELDS, ()), reserved=RESULT_NAMES)
-        require("stiffness", aligned["stiffness"], aligned["stiffness"] > 0, "be above 0")
-        for name in ("friction_right", "friction_left", "noise"):
-            require(name, aligned[name], aligned[name] >= 0, "be at least 0")
-        self.blocks = count("blocks", blocks)
-        self.stiffness = aligned["stiffness"]
-        self.friction_right = aligned["friction_right"]
-        self.friction_left = aligned["friction_left"]
-        self.noise = aligned["noise"]
-        self.target = aligned["target"]
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.blocks = count("blocks", self.blocks)
 
+    @with_hints
     def simulate(
         self,
         duration: float = 100.0,
@@ -93,17 +71,16 @@ class SpringBlock(eqx.Module):
         trials: int = 100,
         *,
         seed: int = 0,
-        save_points: Any = 101,
+        save_points: SavePoints = 101,
         dynamics: str = "overdamped",
         damping: float = 1.0,
         noise_decay: float = 0.0,
         shared_noise: bool = False,
         truncate: float | None = None,
         stop_tolerance: float | None = None,
-        start: Any = None,
+        start: ParameterValue | None = None,
         precision: str = "float64",
         progress: bool | None = None,
-        **unknown: Any,
     ) -> xr.Dataset:
         """Simulate every point of the grid and return positions, loads, energy and force over time.
 
@@ -134,7 +111,6 @@ class SpringBlock(eqx.Module):
         (('grid_0', 'trial', 'time', 'block'), (2, 4, 3, 8))
         """
         begun = time.perf_counter()
-        refuse_unknown(unknown, self.simulate)
         options = Options(
             duration=scalar("duration", duration, above=0.0),
             dt=scalar("dt", dt, above=0.0),
@@ -153,19 +129,16 @@ class SpringBlock(eqx.Module):
         self._check_step(options)
         begin = self._start(start)
         saves = stepping.save_steps(options.duration, options.dt, save_points)
-        fields = {name: self._flat(name) for name in _FIELDS}
+        fields = {name: values[:, None] for name, values in self._points().items()}
         saved, stop_time = run_chains(
             fields, begin.reshape(-1, self.blocks), options, saves=saves, seed=seed, progress=progress
         )
-        run = label_run(
+        run = lay_out(
             saved, stop_time, saves * options.dt, grid=self.grid, stiffness=self.stiffness, target=self.target
         )
         recorded = asdict(options) | ({} if start is None else {"start": begin})
-        parameters = {"blocks": self.blocks} | {name: getattr(self, name).squeeze() for name in _FIELDS}
         wall_time = time.perf_counter() - begun
-        return with_provenance(
-            run, "SpringBlock", parameters, options=recorded, seed=int(seed), precision=precision, wall_time=wall_time
-        )
+        return self._signed(run, recorded, seed=int(seed), precision=precision, wall_time=wall_time)
 
     def _check_step(self, options: Options) -> None:
         if options.dynamics == "overdamped":
@@ -177,26 +150,8 @@ class SpringBlock(eqx.Module):
         smallest = float(limit.min())
         require("dt", np.array(options.dt), np.array(options.dt <= smallest), f"{rule}: here at most {smallest:.6g}")
 
-    def _start(self, start: Any) -> Float[np.ndarray, "*grid block"]:
-        if isinstance(start, xr.DataArray):
-            dims = (*self.grid.dims, "block")
-            strange = [dim for dim in start.dims if dim not in dims]
-            if strange:
-                raise ValueError(f"start must have dimensions among {dims}, got {strange[0]!r}")
-            start = start.expand_dims([dim for dim in dims if dim not in start.dims]).transpose(*dims)
-        given = as_float("start", 0.0 if start is None else start)
-        shape = (*self.grid.shape, self.blocks)
-        try:
-            return np.broadcast_to(given, shape)
-        except ValueError as error:
-            raise ValueError(f"start must broadcast to (…grid, block) = {shape}, got shape {given.shape}") from error
-
-    def _flat(self, name: str) -> Float[np.ndarray, "point 1"]:
-        return np.broadcast_to(getattr(self, name), self.grid.shape).reshape(-1, 1)
-
-    def _over(self, field: np.ndarray, axes: int) -> np.ndarray:
-        """The field with `axes` further axes behind the grid."""
-        return field.reshape((*field.shape, *(1,) * axes))
+    def _start(self, start: ParameterValue | None) -> Float[np.ndarray, "*grid block"]:
+        return self._everywhere("start", 0.0 if start is None else start, block=self.blocks)
 
     def _strength(self, dt: float) -> np.ndarray:
         return np.asarray(self.noise / np.sqrt(scalar("dt", dt, above=0.0)))
@@ -204,7 +159,7 @@ class SpringBlock(eqx.Module):
     def _fields(self, dt: float, axes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Both frictions and the size s = ε/√dt of the noise force, ready to broadcast."""
         fields = self.friction_right, self.friction_left, self._strength(dt)
-        right, left, strength = (self._over(field, axes) for field in fields)
+        right, left, strength = (over(field, axes) for field in fields)
         return right, left, strength
 
     def equilibrium(self, *, published: bool = False) -> Float[np.ndarray, "*grid block"]:
@@ -224,7 +179,9 @@ class SpringBlock(eqx.Module):
         fields = (self.stiffness, self.friction_right, self.friction_left, self.target)
         return closed_form.equilibrium(self.blocks, *(np.broadcast_to(f, shape) for f in fields), published=published)
 
-    def mean_drift(self, force: Any, dt: float = 0.01, *, truncate: float | None = None) -> Float[np.ndarray, "..."]:
+    def mean_drift(
+        self, force: ArrayLike, dt: float = 0.01, *, truncate: float | None = None
+    ) -> Float[np.ndarray, "..."]:
         """Mean speed g(m) of a block on which the springs exert the force m.
 
         g(m) = s·[h((μ→ − m)/s) − h((m + μ←)/s)], h(a) = φ(a) − a Φ(−a), s = ε/√dt: the dead zone averaged over
@@ -241,10 +198,10 @@ class SpringBlock(eqx.Module):
 
     def mean_path(
         self,
-        times: Any,
+        times: Times,
         dt: float = 0.01,
         *,
-        start: Any = None,
+        start: ParameterValue | None = None,
         noise_decay: float = 0.0,
         truncate: float | None = None,
     ) -> Float[np.ndarray, "*grid time block"]:
@@ -260,7 +217,8 @@ class SpringBlock(eqx.Module):
         times = increasing("times", times)
         decay = scalar("noise_decay", noise_decay, at_least=0.0)
         begin = self._start(start).reshape(-1, self.blocks)
-        fields = {name: self._flat(name)[:, 0] for name in ("stiffness", "friction_right", "friction_left", "target")}
+        fields = self._points()
+        del fields["noise"]  # it enters through the force of one window
         fields["strength"] = np.broadcast_to(self._strength(dt), self.grid.shape).reshape(-1)
         fields["noise_decay"] = np.full_like(fields["strength"], decay)
         if times[-1] == 0:
@@ -290,7 +248,7 @@ class SpringBlock(eqx.Module):
         return np.broadcast_to(np.where(self.target < 0, pulled_left, pulled_right), self.grid.shape).copy()
 
     def effective_friction(
-        self, curvature: Any, dt: float = 0.01, *, truncate: float | None = None, published: bool = False
+        self, curvature: ArrayLike, dt: float = 0.01, *, truncate: float | None = None, published: bool = False
     ) -> Float[np.ndarray, "..."]:
         """Friction that a moving block feels on average at a given curvature Δd = d_{ℓ+1} − d_ℓ.
 
@@ -304,7 +262,7 @@ class SpringBlock(eqx.Module):
         [0.021, -0.05]
         """
         curvature = as_float("curvature", curvature)
-        force = np.asarray(self._over(self.stiffness, curvature.ndim) * curvature)
+        force = np.asarray(over(self.stiffness, curvature.ndim) * curvature)
         friction = closed_form.effective_friction(force, *self._fields(dt, curvature.ndim), _bound(truncate))
         return np.asarray(-friction if published else friction)
 

@@ -5,12 +5,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from dynascope.models.family import Labels
 from dynascope.models.parameters import Grid
 
-RESULT_NAMES = (
-    "trial", "time", "block", "layer", "position", "load", "energy", "force", "curvature", "velocity", "stop_time",
-)  # fmt: skip
-_LABELS = {
+LABELS: Labels = {
     "position": ("position of the block", "length"),
     "load": ("load D = target − position", "length"),
     "energy": ("elastic energy", "force·length"),
@@ -19,15 +17,11 @@ _LABELS = {
     "velocity": ("velocity of the block", "length/time"),
     "stop_time": ("time at which the trial stopped", "model time"),
     "time": ("time", "model time"),
-    "stiffness": ("stiffness k", "force/length"),
-    "friction_right": ("friction to the right μ→", "force"),
-    "friction_left": ("friction to the left μ←", "force"),
-    "noise": ("noise ε", "force·√time"),
-    "target": ("target y", "length"),
 }
+RESULT_NAMES = ("trial", "block", "layer", *LABELS)
 
 
-def label_run(
+def lay_out(
     saved: dict[str, np.ndarray],
     stop_time: np.ndarray | None,
     times: np.ndarray,
@@ -36,7 +30,7 @@ def label_run(
     stiffness: np.ndarray,
     target: np.ndarray,
 ) -> xr.Dataset:
-    """The labelled result of arrays (time, block, point, trial); stiffness and target have the grid's axes."""
+    """The result of arrays (time, block, point, trial); stiffness and target have the grid's axes."""
     run = (*grid.dims, "trial", "time")
     values = {name: _unfold(array, grid.shape) for name, array in saved.items()}
     values |= derived(values["position"], stiffness, target)
@@ -51,11 +45,7 @@ def label_run(
         "block": np.arange(1, blocks + 1),
         "layer": np.arange(blocks + 1),
     }
-    dataset = xr.Dataset(variables, coords=coordinates | grid.coordinates)
-    for name in dataset.variables.keys() & _LABELS.keys():
-        long_name, units = _LABELS[str(name)]
-        dataset[name].attrs.update(long_name=long_name, units=units)
-    return dataset
+    return xr.Dataset(variables, coords=coordinates | grid.coordinates)
 
 
 def derived(position: np.ndarray, stiffness: np.ndarray, target: np.ndarray) -> dict[str, np.ndarray]:
