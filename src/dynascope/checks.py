@@ -4,7 +4,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    ArrayLike = npt.ArrayLike
+else:  # what is no array comes through where types are checked at run time, to be refused in our own words
+    ArrayLike = object
 
 Times = ArrayLike  # increasing, from 0 or later: what `increasing` takes
 SavePoints = int | ArrayLike  # how many evenly spaced times to save, or the times themselves

@@ -12,9 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
-from dynascope.checks import as_float, count, flag
+from dynascope.checks import ArrayLike, as_float, count, flag
 from dynascope.models.deep_linear import exact
 from dynascope.models.deep_linear.equations import error_noise
 from dynascope.models.deep_linear.labels import LABELS, RESULT_NAMES

@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
-from dynascope.checks import SavePoints, count, flag, one_of, require, scalar
+from dynascope.checks import ArrayLike, SavePoints, count, flag, one_of, require, scalar
 from dynascope.deprecation import once_first, renamed
 from dynascope.models import stepping
 from dynascope.models.deep_linear import exact

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
-from dynascope.checks import as_float, count, require
+from dynascope.checks import ArrayLike, as_float, count, require
 
 # streams of random numbers below one network_seed
 _BASES, _DATA, _WEIGHTS, _HIDDEN = range(4)

@@ -9,9 +9,8 @@ import jax
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
-from dynascope.checks import SavePoints, Times, as_float, count, flag, increasing, one_of, scalar
+from dynascope.checks import ArrayLike, SavePoints, Times, as_float, count, flag, increasing, one_of, scalar
 from dynascope.models import stepping
 from dynascope.models.elastic import simulation, softmax
 from dynascope.models.elastic.geometry import drift_matrix, geometry_blocks, noise_factor, sampling_matrix

@@ -13,9 +13,8 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 from numpy.polynomial.chebyshev import chebint
-from numpy.typing import ArrayLike
 
-from dynascope.checks import as_float, require, scalar
+from dynascope.checks import ArrayLike, as_float, require, scalar
 
 _POWER_LAW = re.compile(r"([-+]?[\d.]+(?:e[-+]?\d+)?)/\(1\+t\)(?:(?:\^|\*\*)([-+]?[\d.]+))?")
 

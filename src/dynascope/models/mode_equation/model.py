@@ -7,9 +7,8 @@ import equinox as eqx
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
-from dynascope.checks import SavePoints, Times, as_float, count, increasing, one_of, require, scalar
+from dynascope.checks import ArrayLike, SavePoints, Times, as_float, count, increasing, one_of, require, scalar
 from dynascope.models import stepping
 from dynascope.models.family import Family, Parameter, over, parameter
 from dynascope.models.mode_equation import equations, flow, fokker_planck, stationary

@@ -9,9 +9,8 @@ import equinox as eqx
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
-from dynascope.checks import SavePoints, as_float, count, flag, one_of, require, scalar
+from dynascope.checks import ArrayLike, SavePoints, as_float, count, flag, one_of, require, scalar
 from dynascope.deprecation import renamed_arguments
 from dynascope.models import stepping
 from dynascope.models.family import Family, Parameter, parameter
@@ -22,6 +21,8 @@ from dynascope.models.noise import seed_key
 from dynascope.models.parameters import with_hints
 
 CITE = "nam2024inductive"
+
+Amount = ArrayLike | None  # of a resource; None: without limit
 
 
 @renamed_arguments(exponent="skill_exponent")
@@ -83,7 +84,7 @@ class Multilinear(Family):
         return ranks
 
     def _resources(
-        self, time: ArrayLike | None, data: ArrayLike | None, parameters: ArrayLike | None
+        self, time: Amount, data: Amount, parameters: Amount
     ) -> tuple[list[np.ndarray | None], tuple[int, ...]]:
         """Checked and flattened, None where without limit; and the shape that they have together."""
         given: dict[str, np.ndarray] = {}
@@ -118,10 +119,10 @@ class Multilinear(Family):
     def strength(
         self,
         skill: ArrayLike,
-        time: ArrayLike | None = None,
-        data: ArrayLike | None = None,
+        time: Amount = None,
+        data: Amount = None,
         *,
-        parameters: ArrayLike | None = None,
+        parameters: Amount = None,
     ) -> Float[np.ndarray, "..."]:
         """Strength R_k of skills after some time, with some data, in a model with some of the skills.
 
@@ -144,9 +145,7 @@ class Multilinear(Family):
         )
         return np.moveaxis(values, -2, -1).reshape((*self.grid.shape, *ranks.shape, *shape))
 
-    def loss(
-        self, time: ArrayLike | None = None, data: ArrayLike | None = None, parameters: ArrayLike | None = None
-    ) -> Float[np.ndarray, "..."]:
+    def loss(self, time: Amount = None, data: Amount = None, parameters: Amount = None) -> Float[np.ndarray, "..."]:
         """Loss after `time` steps, with `data` samples, in a model with `parameters` skills: (4.17).
 
         ½ S² Σ_{k ≤ N} P(k) E[(1 − R_k/S)²] + ½ S² Σ_{k > N} P(k), the mean over data sets of D samples. What is not

@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
-from dynascope.checks import SavePoints, Times, as_float, count, flag, increasing, one_of, require, scalar
+from dynascope.checks import ArrayLike, SavePoints, Times, as_float, count, flag, increasing, one_of, require, scalar
 from dynascope.models import stepping
 from dynascope.models.family import Family, Parameter, over, parameter
 from dynascope.models.noise import seed_key
