@@ -42,7 +42,7 @@ def corrupt_labels(labels: ArrayLike, share: Given[float], *, method: str = "fli
 
     labels: whole numbers 0 … K − 1
     share: from 0 to 1
-    Source: "flip": locally elastic paper, section 4.3; "reset": spring–block paper, data noise.
+    Source: elastic Section 4.3; spring-block data noise; the first for "flip", the second for "reset".
 
     >>> np.bincount(corrupt_labels(np.repeat([0, 1, 2], 100), 0.5)[:100]).tolist()
     [50, 25, 25]

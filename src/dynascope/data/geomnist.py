@@ -29,7 +29,7 @@ def geomnist(
     size: pixels of a side; all lengths scale with it
 
     Returns images, float32 (3·per_class, 1, size, size) in [0, 1], and labels, int64, in the order of `SHAPES`.
-    Source: the locally elastic paper, section 4.1; it ties the angle to the size and uses no seed, this does neither.
+    Source: elastic Figure 2, Section 4.1; it ties the angle to the size and uses no seed, this does neither.
 
     >>> x, y = geomnist(per_class=2, seed=0)
     >>> x.shape, str(x.dtype), y.tolist()

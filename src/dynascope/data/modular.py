@@ -19,7 +19,7 @@ def modular_arithmetic(
     modulus: numbers are 0 … modulus − 1
     operation: division, addition, subtraction or multiplication
     train_share: part of all equations that is for training, above 0 and below 1
-    Source: Power et al. (2022), section 3.1; layerwise, Figure 6.4.
+    Source: layerwise Figure 6.4; Power et al. (2022), section 3.1.
 
     >>> x, y, xt, yt = modular_arithmetic(5, train_share=0.6)
     >>> x.shape, xt.shape, bool(np.all(y * x[:, 1] % 5 == x[:, 0]))

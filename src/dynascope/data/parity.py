@@ -41,7 +41,7 @@ class SparseParity:
 
     @cached_property
     def frequency(self) -> np.ndarray:
-        """P(k) of each skill (4.1).
+        """P(k) of each skill (4.1). Source: layerwise (4.1).
 
         >>> SparseParity(skills=2, exponent=1.0).frequency.tolist()
         [0.8, 0.2]
@@ -72,6 +72,7 @@ class SparseParity:
 
     def parity(self, x: ArrayLike) -> np.ndarray:
         """g(x) = Σ_k g_k(x): ±1, the parity of the relevant bits of the skill that the control bits name (4.2).
+        Source: layerwise (4.2).
 
         >>> SparseParity(skills=1, bits=3).parity([[1, 0, 0, 1], [1, 1, 0, 1]]).tolist()
         [-1.0, 1.0]

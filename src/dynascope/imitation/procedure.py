@@ -69,7 +69,7 @@ def imitate(
     networks and imitation; tail indices and a verdict. docs/imitate.md names them all. A single run has no other half:
     what compares halves is NaN. Fails where class means jump between records; the softmax drift is that of clean
     labels.
-    Source: elastic section 4, appendix D.
+    Source: elastic Section 4, Section D.
 
     >>> from dynascope import LocallyElastic
     >>> model = LocallyElastic(intra=0.1, inter=-0.02, noise=0.02)

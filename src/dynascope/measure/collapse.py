@@ -19,7 +19,7 @@ def simplex_etf(
 
     classes: K ≥ 2. features: p ≥ K, by default K (the frame itself spans K − 1 dimensions).
     seed: integer ≥ 0 that draws Q uniformly among partial orthogonal matrices; if not given Q is the first K columns
-    of the identity. Source: locally elastic SDE, (10).
+    of the identity. Source: elastic (10).
 
     >>> simplex_etf(2).round(3).tolist()
     [[0.707, -0.707], [-0.707, 0.707]]
@@ -46,7 +46,7 @@ def etf_distance(class_means: ArrayLike, *, centre: bool = False) -> float | Flo
     It compares Gram matrices, hence does not change when all means turn or any of them grows. d = 0 exactly for the
     frame (10) in some rotation, which takes K − 1 features; d = 1/(K−1) for orthogonal means and K/(K−1) for equal
     directions. Lengths are ignored: collapse also asks that they agree. Fails where a mean has no direction.
-    Source: locally elastic SDE, section 3.3 and Proposition 3.4.
+    Source: elastic Section 3.3, Proposition 3.4.
 
     >>> round(etf_distance([[1, 0, 0], [0, 1, 0], [0, 0, 1]]), 3)
     0.5
@@ -112,7 +112,7 @@ def neural_collapse(
     NumPy, PyTorch or JAX, any units. Time does not enter. Meant for balanced classes: class means count alike. What
     needs class means that differ from μ_g, or weights that are not 0, is else NaN. More: docs/measures.md.
     Returns a Dataset of these numbers, centred_means (class, feature) and cosine (class, other).
-    Source: layerwise (D.1) to (D.9), (2.10), (2.11); Papyan, Han and Donoho (2020).
+    Source: layerwise (2.10), (2.11), (2.13), (2.14), (D.1)–(D.9); Papyan, Han and Donoho (2020).
 
     >>> labels = np.arange(12) % 3
     >>> found = neural_collapse(np.eye(3)[labels], labels, np.eye(3))

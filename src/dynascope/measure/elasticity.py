@@ -54,7 +54,7 @@ def class_elasticity(
     intra (mean of the diagonal), inter (mean of the rest), ratio = inter/intra. Time does not enter: the step is one
     iteration. The model runs in evaluation mode and is not changed; random states stay as they were. Cost:
     docs/measures.md.
-    Source: elastic section 2 and (B.1); He and Su (2020), The local elasticity of neural networks.
+    Source: elastic (B.1), Section 2; He and Su (2020), The local elasticity of neural networks.
 
     >>> model = nn.Linear(2, 2, bias=False)
     >>> found = class_elasticity(model, torch.eye(2).repeat(3, 1), [0, 1] * 3)  # classes that share no input
@@ -172,7 +172,7 @@ def gradient_gram(
     Returns gram (class, output, source, source_output), strength = tr Θ_kl/p (class, source), intra (mean of its
     diagonal) and inter (mean of the rest). Model and random states stay as they were; see there.
     Cost: p backward passes of all inputs times ⌈4·K·p·P/max_memory⌉ for P float32 parameters: for a ResNet18 of 11
-    million with 10 classes about 50 passes at 1 GB, 10 at 4.5 GB. Source: elastic (B.1) to (B.4).
+    million with 10 classes about 50 passes at 1 GB, 10 at 4.5 GB. Source: elastic (B.1)–(B.4).
 
     >>> gradient_gram(nn.Linear(2, 1, bias=False), torch.eye(2).repeat(3, 1), [0, 1] * 3)["strength"].values
     array([[1., 0.],

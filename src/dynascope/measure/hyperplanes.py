@@ -35,7 +35,7 @@ def separable(a: ArrayLike, b: ArrayLike) -> bool:
     stand: a margin of one unit in the last place counts. The answer is exact: floating point proposes a proof and
         bounds its roundings, and what it cannot prove is decided in whole numbers. Cost on one core: 10 ms for 600
         points in 10 dimensions, 1 s in 300; more for clouds that nearly touch. How it is done: docs/measures.md.
-    Source: locally elastic SDE, (C.1).
+    Source: elastic (C.1).
 
     >>> separable([[0, 0], [1, 0]], [[0, 1], [1, 2]])
     True
@@ -63,7 +63,7 @@ def pairwise_separable(points: ArrayLike) -> bool:
     For each pair k < l there is ν with min_i ⟨ν, x_i^k⟩ > max_j ⟨ν, x_j^l⟩; it may differ from pair to pair.
 
     points: (class, sample, feature), at one time. Decided by `separable`, at K(K−1)/2 times its cost.
-    Source: locally elastic SDE, Definition C.1.
+    Source: elastic Definition C.1.
 
     >>> pairwise_separable([[[0, 0], [1, 0]], [[0, 1], [1, 1]], [[3, 0], [3, 1]]])
     True
@@ -78,7 +78,7 @@ def universally_separable(points: ArrayLike, direction: ArrayLike) -> bool:
 
     points: (class, sample, feature), at one time. direction: ν (feature,), of any length but 0.
     Intervals that touch are not disjoint. Projections closer than a bound on their rounding errors are compared again
-    as whole numbers. Source: locally elastic SDE, Definition C.3, at one time and for one sample of each class.
+    as whole numbers. Source: elastic Definition C.3; at one time and for one sample of each class.
 
     >>> points = [[[0, 0], [1, 0]], [[0, 1], [1, 1]], [[0, 3], [1, 2]]]
     >>> universally_separable(points, [0, 1]), universally_separable(points, [1, 1])
@@ -119,7 +119,7 @@ def separating_direction(class_means: ArrayLike, *, method: str = "best") -> Flo
     it is at least as good as every direction along which the classes keep one order all the time, and is improved
     from these and from 64 random directions (always the same) by steps that fix the signs and solve the convex rest.
     With more classes only the latter is left: a local maximum, the best of 64.
-    Fails where two classes coincide at all times. Source: locally elastic SDE, (C.23) and (C.24).
+    Fails where two classes coincide at all times. Source: elastic (C.23), (C.24).
 
     >>> separating_direction([[4.0, 0.0], [0.0, 3.0]], method="difference").tolist()
     [0.8, -0.6]

@@ -43,7 +43,7 @@ def data_separation(features: ArrayLike, labels: ArrayLike, *, kind: str = "trac
     where their means agree, NaN where nothing differs. Needs more samples than classes (for regression than features
     by 2 or more, else every fit is perfect). Σb⁺ drops directions below the rounding of the features' own precision.
     Cost: O(N·p·K), for regression O(N·p²); no p × p or N × N matrix is formed for trace and pinv.
-    Source: spring-block (2), (3), (S1), S5; He and Su (2023) for pinv.
+    Source: spring-block (2), (3), (S1), Section S5; He and Su (2023) for pinv.
 
     >>> features = [[0.0, 0.0], [0.0, 2.0], [4.0, 0.0], [4.0, 2.0]]  # Σw = diag(0, 1), Σb = diag(4, 0)
     >>> round(float(data_separation(features, [0, 0, 1, 1])), 6) == round(float(np.log(1 / 4)), 6)
@@ -83,7 +83,8 @@ def load_curve(
     shape ("concave", "linear", "convex"; "undefined" where a load is not finite); 95 % intervals as …_low, …_high and
     shape_confidence, the share of resamples with the same verdict. Intervals need tens of samples per class, and hold
     for *this* network, not for other training runs: docs/measures.md. Time does not enter.
-    Source: spring-block (3) and FIG. S5 (R²), FIG. S3 ("dead" layers); bend, margin and intervals are ours.
+    Source: spring-block (3), Figure S3, Figure S5; the figures have dead layers and R², bend, margin and intervals are
+    ours.
 
     >>> random = np.random.default_rng(0)
     >>> labels = np.arange(300) % 3
@@ -260,7 +261,7 @@ def curvature(load: Float[np.ndarray, "*lead layer"]) -> Float[np.ndarray, "*lea
 
 
 def straightness(load: Float[np.ndarray, "*lead layer"]) -> Float[np.ndarray, "*lead"]:
-    """R² of a straight line through each load curve. Source: spring-block FIG. S5.
+    """R² of a straight line through each load curve. Source: spring-block Figure S5.
 
     >>> float(straightness(np.array([3.0, 2.0, 1.0])))
     1.0

@@ -161,7 +161,7 @@ def eigenfunctions(train_features: ArrayLike, test_features: ArrayLike) -> tuple
     train_features: (sample, feature, …). test_features: other samples, same features. Returns ρ (k,), strongest first
     and without what lies below 1e-12 of the strongest, and e (test sample, k), float64 of the kind that went in; the
     sign of each e_k is arbitrary. Algorithm 1 as printed leaves out N: its ρ grows with the number of samples.
-    Source: layerwise (1.27), (1.29), (1.33), Algorithm 1.
+    Source: layerwise (1.13), (1.15), (1.27), (1.29), (1.33), Algorithm 1.
 
     >>> intensity, e = eigenfunctions([[3.0, 0.0], [0.0, 1.0]], [[6.0, 0.0], [0.0, 1.0]])
     >>> intensity.round(9).tolist(), abs(e).round(3).tolist()
@@ -203,7 +203,7 @@ def feature_spectrum(
     and their cumulative_… sums; the numbers dimension_quality, dimension_utilization, dimension_intensity (2.6) and
     dimension_intensity_all (1.16); constant_overlap = ⟨e_1|1⟩; minimum_feature_distance (κ on test samples) and regime,
     "minimum features" where κ < threshold, else "extended features". Cost O(N·p²).
-    Source: layerwise (1.16), (1.29) to (1.34), (2.3) to (2.9).
+    Source: layerwise (1.16), (1.29)–(1.34), (2.3)–(2.9).
 
     >>> random = np.random.default_rng(0)
     >>> train, test = random.normal(size=(2, 500, 4)) * [3.0, 1.0, 1.0, 0.1]

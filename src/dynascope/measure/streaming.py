@@ -45,7 +45,7 @@ class LoadAccumulator:
 
     kind: see `data_separation`. An accumulator can be pickled and sent to another process. It gives no intervals: these
     need all samples at once, see `load_curve`.
-    Source: spring-block (3), (S1), S5; Chan, Golub and LeVeque (1983).
+    Source: spring-block (3), (S1), Section S5; Chan, Golub and LeVeque (1983).
 
     >>> random = np.random.default_rng(0)
     >>> labels = np.arange(60) % 3

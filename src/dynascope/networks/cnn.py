@@ -21,7 +21,7 @@ class CNN(Network):
     slope: of the leaky ReLU below 0
     dropout: share of the values that are set to 0
 
-    Probe points: after each pooling. Source: spring–block paper, appendix.
+    Probe points: after each pooling. Source: spring-block appendix.
 
     >>> CNN(depth=2).probes
     ('pool_1', 'pool_2')

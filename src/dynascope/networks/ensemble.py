@@ -231,7 +231,7 @@ class Ensemble:
             evaluation)
 
         Trials, seeds and all other settings are those of this ensemble; moments of the optimizer begin at 0. The new
-        layer of trial i is drawn from (seed, i) alone. Source: pruning of dead layers, spring–block paper, supplement.
+        layer of trial i is drawn from (seed, i) alone. Source: spring-block supplement; pruning of dead layers.
 
         >>> from dynascope.data import geomnist
         >>> from dynascope.networks import MLP

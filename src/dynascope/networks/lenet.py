@@ -11,7 +11,7 @@ class LeNet(Network):
 
     classes: how many numbers come out, 1 for regression on one target
     channels: of the images
-    PyTorch's default initial weights. Source: locally elastic paper, appendix D.
+    PyTorch's default initial weights. Source: elastic Section D.
 
     >>> sum(p.numel() for p in LeNet(classes=3).parameters())
     61111

@@ -29,7 +29,7 @@ class MLP(Network):
     init: "default" is PyTorch's; "lecun" draws weights with variance 1/(fan in) and sets biases to 0
 
     Probe points: the inputs as the first layer sees them (`norm_0` or `flat`), and each activation before dropout.
-    Source: spring–block paper, appendix; layerwise thesis, table 6.1 (scales).
+    Source: spring-block appendix; layerwise Table 6.1; the scales.
 
     >>> sum(p.numel() for p in MLP(100, 10, width=100, depth=7, batch_norm=True).parameters())
     73310

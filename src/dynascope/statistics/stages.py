@@ -29,7 +29,7 @@ def learning_stages(times: ArrayLike, class_means: ArrayLike, *, resamples: int 
     False where class means hardly turn, turn to the end (the level after is over a quarter of that before) or do not
     grow after τ; ok is False, too, with fewer than 5 trials, which give no interval. A path must end well within the
     second stage: what is still to turn cannot be seen.
-    Source: elastic D.3, which tells the stages apart by eye.
+    Source: elastic Section D.3; it tells the stages apart by eye.
 
     >>> times = np.linspace(0.0, 10.0, 101)
     >>> grown = np.exp(times - 4.0)[:, None, None] * np.array([[1.0, 0.0], [-1.0, 0.0]])

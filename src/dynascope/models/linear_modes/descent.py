@@ -32,6 +32,7 @@ def _update(state: stepping.State, p: stepping.Parameters, learning_rate: Any, *
 
 def descent_step(state: stepping.State, noise: Any, time: Any, p: stepping.Parameters, dt: Any) -> stepping.State:
     """One step of gradient descent on the loss of (6.1), ½ E[x²] (θ − S)²; `dt` is the learning rate.
+    Source: layerwise (6.1).
 
     >>> p = {"target": 1.0, "output_scale": 1.0, "variance": 1.0, "label_noise": 0.0}
     >>> state = {"first": jnp.full((1, 1, 1), 0.5), "second": jnp.full((1, 1, 1), 0.5)}
