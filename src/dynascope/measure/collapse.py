@@ -5,13 +5,13 @@ import xarray as xr
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from dynascope.checks import as_float, count
+from dynascope.checks import Given, as_float, count
 from dynascope.measure.arrays import Array, Namespace, class_codes, float64_of, rank_of, rounding_of, rows_of, to_numpy
 from dynascope.measure.separation import class_split
 
 
 def simplex_etf(
-    classes: int, features: int | None = None, *, seed: int | None = None
+    classes: Given[int], features: Given[int | None] = None, *, seed: Given[int | None] = None
 ) -> Float[np.ndarray, "class feature"]:
     """Unit vectors that spread as widely as K vectors can, one row per class.
 

@@ -14,7 +14,7 @@ from torch.autograd import forward_ad
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from dynascope.checks import count, scalar
+from dynascope.checks import Given, count, scalar
 from dynascope.measure.arrays import class_codes
 from dynascope.measure.side_effects import undisturbed
 from dynascope.statistics.errors import over_trials
@@ -26,8 +26,8 @@ _CHUNK = 256  # samples per forward pass
 
 
 def class_elasticity(
-    model: nn.Module,
-    inputs: torch.Tensor,
+    model: Given[nn.Module],
+    inputs: Given[torch.Tensor],
     labels: ArrayLike,
     *,
     learning_rate: float | None = None,
@@ -154,7 +154,12 @@ def _inside_outside(matrix: np.ndarray) -> tuple[float, float]:
 
 
 def gradient_gram(
-    model: nn.Module, inputs: torch.Tensor, labels: ArrayLike, *, layer: str | None = None, max_memory: float = 1e9
+    model: Given[nn.Module],
+    inputs: Given[torch.Tensor],
+    labels: ArrayLike,
+    *,
+    layer: str | None = None,
+    max_memory: float = 1e9,
 ) -> xr.Dataset:
     """Average the Gram matrix of gradients over classes: how a step on class l can move the outputs of class k.
 

@@ -9,7 +9,7 @@ import xarray as xr
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
-from dynascope.checks import count, one_of, scalar
+from dynascope.checks import Given, count, one_of, scalar
 from dynascope.measure.arrays import (
     Array,
     Namespace,
@@ -56,7 +56,7 @@ def data_separation(features: ArrayLike, labels: ArrayLike, *, kind: str = "trac
 
 
 def load_curve(
-    features: Sequence[ArrayLike],
+    features: Given[Sequence[ArrayLike]],
     labels: ArrayLike,
     *,
     kind: str = "trace",

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from dynascope.checks import one_of, scalar
+from dynascope.checks import Given, one_of, scalar
 from dynascope.measure.arrays import (
     class_codes,
     float64_of,
@@ -63,7 +63,7 @@ class LoadAccumulator:
         self.kind = one_of("kind", kind, KINDS)
         self._layers: list[_Moments] = []  # one per layer
 
-    def update(self, features: Sequence[ArrayLike], labels: ArrayLike) -> "LoadAccumulator":
+    def update(self, features: Given[Sequence[ArrayLike]], labels: ArrayLike) -> "LoadAccumulator":
         """Add a batch: the features of every layer, [(sample, …), …], and its labels; returns itself.
 
         A batch that is refused changes nothing.

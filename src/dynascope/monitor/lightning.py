@@ -1,7 +1,7 @@
 """Watch a run of PyTorch Lightning: `Trainer(callbacks=[WatchCallback(probe=(x, y), out="runs/first")])`."""
 
 import functools
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
 
@@ -20,15 +20,6 @@ class _Trainer(Protocol):
     def global_step(self) -> int: ...
 
 
-@runtime_checkable
-class _Module(Protocol):
-    """What is used of a LightningModule."""
-
-    @property
-    def device(self) -> torch.device: ...
-    def get_submodule(self, target: str) -> torch.nn.Module: ...
-
-
 class Watching:
     """What the callback does: it starts with the fit, steps with every optimiser step, ends with the fit.
 
@@ -41,10 +32,10 @@ class Watching:
         self._probe, self._every, self._part, self._options = probe, every, part, options
         self.run: Run | None = None
 
-    def on_fit_start(self, trainer: _Trainer, pl_module: _Module) -> None:
+    def on_fit_start(self, trainer: _Trainer, pl_module: torch.nn.Module) -> None:
         """Begin in the process that measures."""
         if trainer.is_global_zero:
-            device = pl_module.device
+            device = cast(torch.device, pl_module.device)
             inputs, labels = self._probe
             model = pl_module.get_submodule(self._part)
             probe = (moved_to(inputs, device), labels)
@@ -53,7 +44,7 @@ class Watching:
     def on_train_batch_end(
         self,
         trainer: _Trainer,
-        pl_module: _Module,
+        pl_module: torch.nn.Module,
         outputs: torch.Tensor | dict[str, Any] | None,
         batch: object,
         batch_idx: int,
@@ -63,12 +54,12 @@ class Watching:
             loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
             self.run.step(at=trainer.global_step, **({} if loss is None else {"loss": loss}))
 
-    def on_fit_end(self, trainer: _Trainer, pl_module: _Module) -> None:
+    def on_fit_end(self, trainer: _Trainer, pl_module: torch.nn.Module) -> None:
         """Measure the final state and write the record."""
         if self.run is not None:
             self.run.close()
 
-    def on_exception(self, trainer: _Trainer, pl_module: _Module, exception: BaseException) -> None:
+    def on_exception(self, trainer: _Trainer, pl_module: torch.nn.Module, exception: BaseException) -> None:
         """Write the record of what there is."""
         if self.run is not None:
             self.run.close(last=False)

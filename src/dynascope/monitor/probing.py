@@ -93,12 +93,13 @@ def _tensors(inputs: object) -> list[torch.Tensor]:
         if isinstance(inputs, tuple)
         else [inputs]
     )
-    if not held or not all(isinstance(each, torch.Tensor) and each.ndim >= 1 and len(each) for each in held):
+    tensors = [each for each in held if isinstance(each, torch.Tensor) and each.ndim >= 1 and len(each)]
+    if not held or len(tensors) < len(held):
         raise ValueError(
             "probe inputs must be a tensor (sample, …), or a tuple or dict of tensors as the model takes them, "
             f"got {type(inputs).__name__}"
         )
-    return held
+    return tensors
 
 
 def _keep(inputs: Inputs) -> Inputs:
