@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
-.PHONY: demo test docs tutorial lint bench clean
+.PHONY: demo test docs equations tutorial lint bench clean
 
 demo: .venv/torch.stamp
 	$(BIN)/dynascope imitate --out results/demo
@@ -16,6 +16,10 @@ test: .venv/all.stamp
 docs: .venv/docs.stamp
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "Open site/index.html"
+
+# The index from a number in a paper to the code: after a change to sources, claims, tests or pictures.
+equations: .venv/all.stamp
+	$(BIN)/python docs/write_equations.py
 
 tutorial: .venv/docs.stamp .venv/all.stamp
 	OMP_NUM_THREADS=1 $(BIN)/python docs/execute_tutorial.py

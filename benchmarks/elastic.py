@@ -103,10 +103,16 @@ def diffrax_means(table: jax.Array) -> Callable[[], object]:
         drift = diffrax.ODETerm(lambda t, y, args: table[jnp.rint(t / DT).astype(int)] @ y)
         kick = diffrax.ControlTerm(lambda t, y, args: NOISE / SAMPLES**0.5 * jnp.eye(9), path)
         solved = diffrax.diffeqsolve(
-            diffrax.MultiTerm(drift, kick), diffrax.Euler(), 0.0, DURATION, DT, jnp.asarray(START.ravel()),
-            saveat=diffrax.SaveAt(ts=jnp.linspace(0.0, DURATION, SAVES)), adjoint=diffrax.DirectAdjoint(),
+            diffrax.MultiTerm(drift, kick),
+            diffrax.Euler(),
+            0.0,
+            DURATION,
+            DT,
+            jnp.asarray(START.ravel()),
+            saveat=diffrax.SaveAt(ts=jnp.linspace(0.0, DURATION, SAVES)),
+            adjoint=diffrax.DirectAdjoint(),
             max_steps=STEPS + 1,
-        )  # fmt: skip
+        )
         return solved.ys
 
     compiled = jax.jit(jax.vmap(one))

@@ -94,9 +94,12 @@ def _resnet() -> tuple[object, object, object]:
         def __init__(self, inputs: int, outputs: int, stride: int) -> None:
             super().__init__()
             self.body = nn.Sequential(
-                nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(),
-                nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False), nn.BatchNorm2d(outputs),
-            )  # fmt: skip
+                nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False),
+                nn.BatchNorm2d(outputs),
+                nn.ReLU(),
+                nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False),
+                nn.BatchNorm2d(outputs),
+            )
             same = stride == 1 and inputs == outputs
             self.short = nn.Identity() if same else nn.Conv2d(inputs, outputs, 1, stride, bias=False)
 

@@ -57,9 +57,13 @@ def main() -> None:
         direct = (time.perf_counter() - begun) * len(TIMES) / len(some)
         error = np.max(np.abs(model.loss(time=some) / reference - 1))
         table.add_row(
-            f"{skills:,}", f"{len(TIMES):,}", f"{seconds:.3f}", f"{direct:.1f} (from {len(some)} times)",
-            f"{direct / seconds:.0f} ×", f"{error:.1e}",
-        )  # fmt: skip
+            f"{skills:,}",
+            f"{len(TIMES):,}",
+            f"{seconds:.3f}",
+            f"{direct:.1f} (from {len(some)} times)",
+            f"{direct / seconds:.0f} ×",
+            f"{error:.1e}",
+        )
     console.print(f"{len(os.sched_getaffinity(0))} cores, numpy {np.__version__}")
     console.print(table)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -47,7 +47,20 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         return markdown.replace("](docs/", "](")
     if "/" in here:
         return markdown
+    if here == "equations.md":
+        markdown = _links_to_reference(markdown)
     return markdown.replace("](../", "](").replace("](tutorial.ipynb)", "](tutorial.md)")
+
+
+def _links_to_reference(markdown: str) -> str:
+    """Links to functions lead to the reference; the site has no sources of tests and experiments, only their names."""
+    markdown = re.sub(r"\[(`[^`]+`)\]\(\.\./(?:tests|src/dynascope/experiments)/[^)]+\)", r"\1", markdown)
+
+    def link(found: re.Match[str]) -> str:
+        anchor = f"#dynascope.{found[1].replace('/', '.')}.{found[2]}" if found[2] else ""
+        return f"](api/{found[1]}.md{anchor})"
+
+    return re.sub(r"\]\(\.\./src/dynascope/([\w/]+)\.py(?:#([\w.]+))?\)", link, markdown)
 
 
 def _modules() -> list[Path]:

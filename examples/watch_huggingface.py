@@ -19,8 +19,12 @@ config = BertConfig(
 )
 watching = WatchCallback(probe=({"input_ids": tokens[:120]}, labels[:120]), every=5, out=out)
 settings = TrainingArguments(
-    output_dir=f"{out}/trainer", max_steps=30, per_device_train_batch_size=16, report_to=[], use_cpu=True,
+    output_dir=f"{out}/trainer",
+    max_steps=30,
+    per_device_train_batch_size=16,
+    report_to=[],
+    use_cpu=True,
     save_strategy="no",
-)  # fmt: skip
+)
 Trainer(BertForSequenceClassification(config), settings, train_dataset=data, callbacks=[watching]).train()
 print(watching.run.record["load"].isel(step=-1).to_series())

@@ -40,8 +40,12 @@ y = torch.arange(1000) % 5
 x = torch.randn(1000, 20) + 2 * torch.eye(5, 20)[y]
 watching = WatchCallback(probe=(x[:250], y[:250]), every=10, out=out)
 trainer = Trainer(
-    max_epochs=3, callbacks=[watching], accelerator="cpu", logger=False, enable_checkpointing=False,
+    max_epochs=3,
+    callbacks=[watching],
+    accelerator="cpu",
+    logger=False,
+    enable_checkpointing=False,
     enable_progress_bar=False,
-)  # fmt: skip
+)
 trainer.fit(Classifier(), DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True))
 print(watching.run.record["load"].isel(step=-1).to_series())

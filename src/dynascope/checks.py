@@ -1,7 +1,7 @@
 """Values at the door: converted, or refused with a sentence that names the argument. Needs nothing but NumPy."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,20 @@ else:  # what is no array comes through where types are checked at run time, to 
 
 Times = ArrayLike  # increasing, from 0 or later: what `increasing` takes
 SavePoints = int | ArrayLike  # how many evenly spaced times to save, or the times themselves
+
+if TYPE_CHECKING:
+    T = TypeVar("T")
+    Given = Annotated[T, "checked at the door"]
+else:
+
+    class Given:
+        """An argument that the function itself checks: `Given[int]` is int for type checkers, anything at run time.
+
+        Whoever gives something else gets the function's own sentence, also where types are checked at run time.
+        """
+
+        def __class_getitem__(cls, _kind: object) -> type[object]:
+            return object
 
 
 def as_float(name: str, value: object) -> np.ndarray:
@@ -101,7 +115,7 @@ def one_of(name: str, value: object, allowed: Sequence[str]) -> str:
     return str(value)
 
 
-def increasing(name: str, values: Times) -> np.ndarray:
+def increasing(name: str, values: object) -> np.ndarray:
     """Convert to a list (time,) of increasing times from 0 or later.
 
     >>> increasing("times", [1.0, 0.5])

@@ -13,15 +13,16 @@ import platform
 import subprocess
 import uuid
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import xarray as xr
 
+Json: TypeAlias = Any  # what JSON can hold: None, a truth value, number, text, list or dict of these
 FORMAT = 1
 _FORMAT_KEY, _DIGEST_KEY = "dynascope_record", "dynascope_digest"  # in the file only
 _NETCDF_NAMES = ("_FillValue", "scale_factor", "add_offset", "coordinates", "dtype", "missing_value")
@@ -58,9 +59,9 @@ def _version() -> str:
 def with_provenance(
     dataset: xr.Dataset,
     model: str,
-    parameters: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, object] | None = None,
     *,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     seed: int | None,
     precision: str,
     wall_time: float,
@@ -103,14 +104,14 @@ def _default_device() -> str:
     return str(next(iter(import_module("jax").numpy.zeros(()).devices())).device_kind)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Json:
     """What JSON does not know: arrays become nested lists."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} cannot be stored in a record's attributes")
 
 
-def attribute(dataset: xr.Dataset, name: str) -> Any:
+def attribute(dataset: xr.Dataset, name: str) -> Json:
     """Read one provenance attribute back from its JSON text.
 
     >>> attribute(xr.Dataset(attrs={"seed": "7"}), "seed")
@@ -193,7 +194,7 @@ def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> Path:
     return write_whole(Path(path), lambda place: place.write_bytes(content.getbuffer()))
 
 
-def write_whole(path: Path, write: Any) -> Path:
+def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
     """Let `write(temporary_path)` make a file, then move it to `path` in one step.
 
     >>> import tempfile
@@ -218,7 +219,7 @@ def write_whole(path: Path, write: Any) -> Path:
     return path
 
 
-def to_json(content: Any) -> str:
+def to_json(content: Json) -> str:
     r"""Write plain values as JSON; numbers that are not finite become null.
 
     >>> to_json({"a": float("nan")})
@@ -227,7 +228,7 @@ def to_json(content: Any) -> str:
     return json.dumps(_finite(content), indent=2, ensure_ascii=False)
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: Json) -> Json:
     if isinstance(value, dict):
         return {key: _finite(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -6,7 +6,6 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import xarray as xr
 from matplotlib.figure import Figure
@@ -125,9 +124,9 @@ def claims_markdown(title: str, record: xr.Dataset, claims: Sequence[Finding]) -
     known = {
         name: attribute(record, name) for name in ("device", "wall_time", "commit", "date") if name in record.attrs
     }
-    told = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in known.items())
+    made_by = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in known.items())
     rows = [(claim.verdict, *_cells(claim)) for claim in claims]
-    return "\n\n".join([f"# {title}", f"![{title}](figure.png)", told, markdown_table(_HEAD, rows)]) + "\n"
+    return "\n\n".join([f"# {title}", f"![{title}](figure.png)", made_by, markdown_table(_HEAD, rows)]) + "\n"
 
 
 _STYLE = """
@@ -145,7 +144,7 @@ def html_report(
     *,
     figure: Figure | Path,
     claims: Sequence[Finding] = (),
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, object] | None = None,
     source: str = "",
     findings: Sequence[str] = (),
     table: Sequence[Sequence[str]] = (),
@@ -218,11 +217,11 @@ def imitation_report(result: xr.Dataset, *, figure: Figure | Path, title: str = 
     return html_report(title, result, figure=figure, findings=[*sentences(result), EXPLAINED], table=rows)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return html.escape(str(value))
 
 
-def _pairs(values: Mapping[str, Any]) -> str:
+def _pairs(values: Mapping[str, object]) -> str:
     return _table(("name", "value"), [(f"<code>{_text(key)}</code>", _text(value)) for key, value in values.items()])
 
 

@@ -10,14 +10,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import xarray as xr
 
 from dynascope.experiments.claims import SCALES, VERDICTS, Finding, summary
 from dynascope.experiments.registry import find, names, output_folder
 from dynascope.experiments.sources import PAPERS
-from dynascope.records import attribute, source_commit, to_json, write_text
+from dynascope.records import Json, attribute, source_commit, to_json, write_text
 
 FILE, PICTURE, VECTOR_PICTURE = "result.json", "small.png", "figure.svg"
 
@@ -101,7 +100,7 @@ def load_result(path: Path) -> Result:
         raise ValueError(f"{str(path)!r} is not the result of an experiment: {reason}") from error
 
 
-def _claim(content: dict[str, Any]) -> Finding:
+def _claim(content: dict[str, Json]) -> Finding:
     numbers = {
         key: tuple(math.nan if each is None else each for each in value)
         for key, value in content.items()
@@ -289,7 +288,7 @@ def _runs(results: Sequence[Result], pictures: Collection[str]) -> str:
     for run in results:
         small = f"{_stem(run.name)}.png"
         shown = f'<img alt="{run.title}" src="{small}" width="260">'
-        told = (
+        facts = (
             f"{run.scale}, adapted: {run.adapted}" if run.adapted else run.scale,
             run.hardware,
             duration(run.seconds),
@@ -297,7 +296,7 @@ def _runs(results: Sequence[Result], pictures: Collection[str]) -> str:
             run.commit[:10] + (" with changes" if run.commit.endswith("-dirty") else ""),
         )
         picture = _linked(shown, run.name, pictures) if small in pictures else ""
-        rows.append((picture, f"{run.title}<br>`{run.name}`<br>{run.source}", *told))
+        rows.append((picture, f"{run.title}<br>`{run.name}`<br>{run.source}", *facts))
     return markdown_table(("picture", "experiment", "scale", "hardware", "time", "seed", "commit"), rows)
 
 
@@ -322,10 +321,10 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([f"| {lines[0]} |", "|" + " --- |" * len(head), *(f"| {line} |" for line in lines[1:])])
 
 
-def told(claims: Sequence[Finding]) -> str:
+def verdict_counts(claims: Sequence[Finding]) -> str:
     """How many claims have which verdict.
 
-    >>> told([Finding("a", "elastic (1)", "x is 1", verdict="reproduced")])
+    >>> verdict_counts([Finding("a", "elastic (1)", "x is 1", verdict="reproduced")])
     '1 claim: 1 reproduced'
     """
     count = Counter(claim.verdict for claim in claims)

@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 import dynascope
-from dynascope.cli.options import Json
+from dynascope.cli.options import AsJson
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def cite(
-    as_json: Json = False,
+    as_json: AsJson = False,
     out: Annotated[Path | None, typer.Option(help="Write the BibTeX to this file.")] = None,
 ) -> None:
     """Print BibTeX entries for dynascope and for the papers behind its models."""

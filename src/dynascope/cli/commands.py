@@ -20,6 +20,7 @@ COMMANDS = (
     "results",
     "show",
     "report",
+    "where",
     "cite",
     "simulate",
     "estimate",

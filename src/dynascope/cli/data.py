@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dynascope.cli.options import Json
+from dynascope.cli.options import AsJson
 from dynascope.data.folder import data_folder, data_sets, fetch
 from dynascope.records import to_json
 
@@ -20,7 +20,7 @@ def data() -> None:
 
 
 @app.command("list")
-def list_data(as_json: Json = False) -> None:
+def list_data(as_json: AsJson = False) -> None:
     """Say which data sets there are and which of them are here."""
     entries = data_sets()
     if as_json:

@@ -8,7 +8,7 @@ import xarray as xr
 from rich.console import Console
 from rich.table import Table
 
-from dynascope.cli.options import Json, Place
+from dynascope.cli.options import AsJson, Place
 from dynascope.cli.output import check_place, write
 from dynascope.models.elastic.recorded import estimate_recorded, load_class_means
 from dynascope.models.spring_block.estimate import estimate_chain
@@ -33,7 +33,7 @@ def estimate_elastic(
     reference_time: Annotated[float | None, typer.Option(help="Where estimates begin; found if not given.")] = None,
     window: Annotated[int | None, typer.Option(help="Points of the derivative's window; found if not given.")] = None,
     out: Place = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Read the strengths of local elasticity, within and between classes, off measured class means."""
     check_place(out, "elastic-strengths")
@@ -51,7 +51,7 @@ def estimate_spring_block(
     target: Annotated[float | None, typer.Option(help="Distance to the target from layer 0; else fitted.")] = None,
     dt: Annotated[float, typer.Option(help="Window of the noise, in model time.")] = 0.01,
     out: Place = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Fit the friction and noise of the spring-block chain to measured load curves."""
     check_place(out, "chain-fit")

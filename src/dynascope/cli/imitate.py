@@ -1,7 +1,7 @@
 """`dynascope imitate`: networks, a model that imitates them, and how well it does."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 import xarray as xr
@@ -10,9 +10,11 @@ from rich.table import Table
 
 import dynascope
 from dynascope import plots
-from dynascope.cli.options import Json
+from dynascope.cli.options import AsJson
 from dynascope.cli.terminal import say
 from dynascope.imitation.pipeline import Training, imitate_to, train
+from dynascope.imitation.procedure import Options
+from dynascope.imitation.runs import Recorded
 from dynascope.imitation.summary import EXPLAINED, HEAD, sentences, table
 from dynascope.records import check_writable, to_json, write_text
 
@@ -38,21 +40,21 @@ def imitate(
     reference_time: Annotated[float | None, typer.Option(help="Where imitation begins; found if not given.")] = None,
     seed: Annotated[int, typer.Option(help="Of networks, splits, bootstrap and SDE.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for records, pictures and report.")] = Path("results/imitation"),
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train networks (or take recorded ones), estimate a locally elastic model and show how well it imitates them.
 
     An interrupted command goes on where it stopped when it is called again; what is finished is not done again.
     """
     check_writable(out / "report.html")
-    names: Any = geometry if "," not in geometry else geometry.split(",")
+    names = geometry.split(",") if "," in geometry else geometry
     training = Training(data, trials, steps, per_class, learning_rate, seed)
-    recorded: Any = run
-    if not run:
+    recorded: Recorded | None = run
+    if not recorded:
         say(f"training {trials} networks on {data} for {steps} steps …")
         recorded = train(training, out)
     say("imitating …")
-    options = {"procedure": procedure, "reference_time": reference_time, "seed": seed}
+    options: Options = {"procedure": procedure, "reference_time": reference_time, "seed": seed}
     result, there = imitate_to(out, recorded, names, **options)
     files = _draw(result, out, keep=there)
     if as_json:

@@ -8,5 +8,5 @@ import typer
 Place = Annotated[
     Path | None, typer.Option(help="Write the record (.nc), or also a picture (.png, .svg, .html), here.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Scale = Annotated[str, typer.Option(help="smoke, laptop or paper.")]

@@ -2,14 +2,13 @@
 
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
 import dynascope
 from dynascope import plots
-from dynascope.records import attribute, check_writable, digest, save, to_json, write_text
+from dynascope.records import Json, attribute, check_writable, digest, save, to_json, write_text
 
 
 def watched(record: xr.Dataset) -> bool:
@@ -21,7 +20,7 @@ def watched(record: xr.Dataset) -> bool:
     return record.attrs.get("model") == '"watch"'
 
 
-def describe(record: xr.Dataset) -> dict[str, Any]:
+def describe(record: xr.Dataset) -> dict[str, Json]:
     """What a record holds and where it comes from, as plain values.
 
     >>> describe(xr.Dataset({"a": 1.0}))["variables"]["a"]["mean"]
@@ -40,10 +39,8 @@ def describe(record: xr.Dataset) -> dict[str, Any]:
 def _range(array: xr.DataArray) -> dict[str, float]:
     if array.dtype.kind not in "biuf" or array.size == 0:
         return {}
-    values, axes = (
-        array.to_numpy(),
-        tuple(range(array.ndim)),
-    )  # xarray's own reductions import Dask where it is installed
+    values = array.to_numpy()  # xarray's own reductions import Dask where it is installed
+    axes = tuple(range(array.ndim))
     with warnings.catch_warnings(action="ignore"):  # a variable may be NaN throughout
         least, mean, greatest = (float(each(values, axis=axes)) for each in (np.nanmin, np.nanmean, np.nanmax))
     return {"least": least, "mean": mean, "greatest": greatest}

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from dynascope.records import check_writable
-from dynascope.results import collect_results, publish_results, told
+from dynascope.results import collect_results, publish_results, verdict_counts
 
 app = typer.Typer(add_completion=False)
 
@@ -20,4 +20,4 @@ def results(
     check_writable(out / "README.md")
     page = publish_results(folders, out)
     claims = [claim for result in collect_results(folders).values() for claim in result.claims]
-    print(f"page: {page}\n{told(claims)}")
+    print(f"page: {page}\n{verdict_counts(claims)}")

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dynascope import monitor
-from dynascope.cli.options import Json
+from dynascope.cli.options import AsJson
 from dynascope.cli.output import check_picture, describe, draw, watched
 from dynascope.cli.terminal import escape
 from dynascope.monitor.journal import is_run
@@ -23,7 +23,7 @@ app = typer.Typer(add_completion=False)
 def show(
     file: Annotated[Path, typer.Argument(help="A record written by dynascope, or the folder of a run.")],
     out: Annotated[Path | None, typer.Option(help="Also draw it to this .png, .svg or .html file.")] = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say what a record holds and where it comes from."""
     if out is not None:

@@ -8,8 +8,9 @@ from typing import Annotated, Any, get_args
 
 import numpy as np
 import typer
+from numpy.typing import ArrayLike
 
-from dynascope.cli.options import Json, Place
+from dynascope.cli.options import AsJson, Place
 from dynascope.cli.output import check_place, write
 from dynascope.models.deep_linear import DeepLinear
 from dynascope.models.elastic import LocallyElastic
@@ -83,7 +84,7 @@ def simulate_command(family: str, model: type[Any]) -> Callable[..., None]:
     keyword = inspect.Parameter.KEYWORD_ONLY
     flags += [
         inspect.Parameter("out", keyword, default=None, annotation=Place),
-        inspect.Parameter("as_json", keyword, default=False, annotation=Json),
+        inspect.Parameter("as_json", keyword, default=False, annotation=AsJson),
     ]
     command.__signature__ = inspect.Signature(flags)  # type: ignore[attr-defined]
     command.__annotations__ = {flag.name: flag.annotation for flag in flags}
@@ -97,9 +98,9 @@ def _takes_text(parameter: inspect.Parameter) -> bool:
     return not {*(get_args(parameter.annotation) or (parameter.annotation,))} <= plain
 
 
-def _value(name: str, given: Any, parameter: inspect.Parameter) -> Any:
+def _value(name: str, given: object, parameter: inspect.Parameter) -> object:
     """Numbers as numbers, "a,b;c,d" as a matrix; words are left to a parameter that takes more than numbers."""
-    if not _takes_text(parameter) or given is None:
+    if not _takes_text(parameter) or not isinstance(given, str):
         return given
     if isinstance(parameter.default, int) and given.strip().isdigit():
         return int(given)
@@ -121,7 +122,7 @@ def _flag(name: str, parameter: inspect.Parameter, text: str) -> inspect.Paramet
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
 
 
-def _as_text(default: Any) -> str | None:
+def _as_text(default: ArrayLike | None) -> str | None:
     """A default as a user would type it."""
     return default if default is None else ",".join(map(str, np.ravel(default).tolist()))
 

@@ -15,16 +15,17 @@ from rich.console import Console
 from rich.table import Table
 from typer.core import TyperGroup
 
-from dynascope.cli.options import Json
+from dynascope.cli.options import AsJson
 from dynascope.cli.output import describe
 from dynascope.cli.simulate import FAMILIES, parse_numbers
 from dynascope.cli.terminal import escape
 from dynascope.experiments.registry import find, names
-from dynascope.records import save, to_json
+from dynascope.records import Json, save, to_json
 from dynascope.sweep import asked, gather, status
 from dynascope.sweep import sweep as run_sweep
 from dynascope.sweep.workload import Workload, as_workload
 
+Word = bool | int | float | str | None  # what a user can type as a value
 # where things have gone that the folders of older sweeps name
 _MOVED = {"dynascope.experiments.phases.training": "dynascope.experiments.phases.load_curves"}
 
@@ -71,7 +72,7 @@ def run(
     pack_seconds: Annotated[float, typer.Option(help="Length of a packed task on one core.")] = 30.0,
     timeout: Timeout = 10.0,
     trust_network: Trust = False,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run what is not yet finished. `dynascope sweep EXPERIMENT …` does the same. Exit status 1 if a task failed."""
     place = out or Path("sweeps") / experiment.replace("/", "-").replace(":", "-")
@@ -93,7 +94,7 @@ def run(
 
 
 @app.command("status")
-def show_status(out: Folder, as_json: Json = False) -> None:
+def show_status(out: Folder, as_json: AsJson = False) -> None:
     """Say how many tasks are finished, failed and missing, and why tasks failed."""
     found = status(out)
     if as_json:
@@ -116,7 +117,7 @@ def retry(
     workers: Workers = None,
     timeout: Timeout = 10.0,
     trust_network: Trust = False,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run again what failed, and what is missing, with the code as it is now; what is finished stays."""
     request = asked(out)
@@ -145,7 +146,7 @@ def retry(
 def gather_results(
     folder: Folder,
     out: Annotated[Path | None, typer.Option(help="The record to write; table.nc in the folder if not given.")] = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write what is finished as one record over the grid."""
     _write(gather(folder), out or folder / "table.nc", as_json=as_json)
@@ -210,7 +211,7 @@ def _named(text: str) -> tuple[str, str]:
     return name.strip().replace("-", "_"), values
 
 
-def parse_values(name: str, text: str) -> list[Any]:
+def parse_values(name: str, text: str) -> list[Word]:
     """Read "a,b,c" or a range "first:last:count" of numbers; words stay words.
 
     >>> parse_values("width", "8:24:3"), parse_values("data", "digits,mnist"), parse_values("dropout", "0,0.1")
@@ -220,10 +221,10 @@ def parse_values(name: str, text: str) -> list[Any]:
         return [_value(part) for part in text.split(",")]
     values = [float(each) for each in parse_numbers(name, text)]  # type: ignore[union-attr]
     whole = "." not in text and all(each.is_integer() for each in values)
-    return [int(each) for each in values] if whole else values
+    return [int(each) if whole else each for each in values]
 
 
-def _value(text: str) -> Any:
+def _value(text: str) -> Word:
     """A number, true, false or none as such; else the words themselves."""
     text = text.strip()
     words = {"true": True, "false": False, "none": None}
@@ -237,7 +238,7 @@ def _value(text: str) -> Any:
     return text
 
 
-def _seeds(text: str | None) -> Any:
+def _seeds(text: str | None) -> Json:
     if text is None:
         return None
     values = [_value(part) for part in text.split(",")]

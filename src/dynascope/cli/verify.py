@@ -8,7 +8,7 @@ import typer
 
 import dynascope
 from dynascope.cli.claims import exit_by_verdict, print_claims
-from dynascope.cli.options import Json, Scale
+from dynascope.cli.options import AsJson, Scale
 from dynascope.cli.terminal import say
 from dynascope.experiments.claims import Finding
 from dynascope.experiments.registry import names
@@ -33,9 +33,9 @@ def verify(
             help="Folder for record, picture and claims of each experiment; what is there already is not rerun."
         ),
     ] = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Hold published equations and figures against simulation. Exit status 1 if a claim is not reproduced."""
+    """Hold what papers state against simulation. Exit status 1 if a claim that the scale settles fails."""
     if every and family is not None:
         raise ValueError(f"--all runs every family: leave out {family!r} or --all")
     report, results = dynascope.report, dynascope.results
@@ -54,7 +54,7 @@ def verify(
         print(report.claims_json(claims))
     else:
         print_claims(claims)
-        print(f"{results.told(claims)}, in {results.duration(last - begun)} at scale {scale}")
+        print(f"{results.verdict_counts(claims)}, in {results.duration(last - begun)} at scale {scale}")
     if out is not None:
         dynascope.records.write_text(out, report.claims_json(claims))
-    exit_by_verdict(claims)
+    exit_by_verdict(claims, scale)

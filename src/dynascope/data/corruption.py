@@ -1,13 +1,14 @@
 """Ways to spoil data on purpose: wrong labels, noisy inputs, few or uneven samples."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from dynascope.checks import as_float, count, one_of, require, scalar
+from dynascope.checks import Given, as_float, count, one_of, require, scalar
 
 
-def checked_labels(name: str, labels: Any, classes: int | None = None) -> tuple[np.ndarray, int]:
+def checked_labels(name: str, labels: ArrayLike, classes: int | None = None) -> tuple[np.ndarray, int]:
     """Convert to int64 labels in 0 … classes − 1 with no class left empty; say which rule is broken.
 
     >>> checked_labels("y", [0, 1, 1])
@@ -32,7 +33,7 @@ def checked_labels(name: str, labels: Any, classes: int | None = None) -> tuple[
     return values.astype(np.int64), classes
 
 
-def corrupt_labels(labels: Any, share: Any, *, method: str = "flip", seed: Any = 0) -> np.ndarray:
+def corrupt_labels(labels: ArrayLike, share: Given[float], *, method: str = "flip", seed: Given[int] = 0) -> np.ndarray:
     """Give a share of the labels to other classes.
 
     "flip": int(share·n) labels of each class of n samples, drawn without replacement, go to the other classes in equal
@@ -41,7 +42,7 @@ def corrupt_labels(labels: Any, share: Any, *, method: str = "flip", seed: Any =
 
     labels: whole numbers 0 … K − 1
     share: from 0 to 1
-    Source: "flip": locally elastic paper, section 4.3; "reset": spring–block paper, data noise.
+    Source: elastic Section 4.3; spring-block data noise; the first for "flip", the second for "reset".
 
     >>> np.bincount(corrupt_labels(np.repeat([0, 1, 2], 100), 0.5)[:100]).tolist()
     [50, 25, 25]
@@ -62,7 +63,7 @@ def corrupt_labels(labels: Any, share: Any, *, method: str = "flip", seed: Any =
     return result
 
 
-def noisy_inputs(inputs: Any, share: Any, *, seed: Any = 0) -> np.ndarray:
+def noisy_inputs(inputs: ArrayLike, share: Given[float], *, seed: Given[int] = 0) -> np.ndarray:
     """Add Gaussian noise with a standard deviation of `share` times that of the inputs; float32.
 
     >>> x = np.linspace(-1, 1, 10_000)
@@ -74,7 +75,9 @@ def noisy_inputs(inputs: Any, share: Any, *, seed: Any = 0) -> np.ndarray:
     return np.asarray(values + share * values.std() * rng.standard_normal(values.shape), np.float32)
 
 
-def subsample(labels: Any, per_class: Any, *, seed: Any = 0) -> np.ndarray:
+def subsample(
+    labels: ArrayLike, per_class: Given[int | Sequence[int] | np.ndarray], *, seed: Given[int] = 0
+) -> np.ndarray:
     """Indices of `per_class` samples of each class, drawn without replacement, in their old order.
 
     per_class: one number, or one for each class
@@ -96,7 +99,7 @@ def subsample(labels: Any, per_class: Any, *, seed: Any = 0) -> np.ndarray:
     return np.sort(np.concatenate(chosen))
 
 
-def imbalance(labels: Any, ratio: Any, *, seed: Any = 0) -> np.ndarray:
+def imbalance(labels: ArrayLike, ratio: Given[float], *, seed: Given[int] = 0) -> np.ndarray:
     """Indices of a subset whose class sizes fall geometrically: the last class has `ratio` times the first one's.
 
     n_k = n_min·ratio^(k/(K−1)), rounded down but at least 1, with n_min the size of the smallest class.

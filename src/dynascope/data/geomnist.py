@@ -1,11 +1,10 @@
 """Pictures of ellipses, rectangles and triangles, drawn from a seed."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from dynascope.checks import count
+from dynascope.checks import Given, count
 
 SHAPES = ("ellipse", "rectangle", "triangle")
 _SIDE = 32.0  # the published sizes are in pixels of a 32 × 32 image
@@ -15,7 +14,9 @@ _APEX = 8 * np.sqrt(3)
 _TRIANGLE = np.array([[0.0, -_APEX], [10.0, 8.0], [-10.0, 8.0]], np.float32)
 
 
-def geomnist(per_class: Any = 500, seed: Any = 0, *, size: Any = 32) -> tuple[np.ndarray, np.ndarray]:
+def geomnist(
+    per_class: Given[int] = 500, seed: Given[int] = 0, *, size: Given[int] = 32
+) -> tuple[np.ndarray, np.ndarray]:
     """Draw filled shapes at random size, place and angle, blurred: GeoMNIST.
 
     Each factor is drawn by itself, uniformly: the ellipse has semi-axes r and 2r with r in 5 … 7, the rectangle
@@ -28,7 +29,7 @@ def geomnist(per_class: Any = 500, seed: Any = 0, *, size: Any = 32) -> tuple[np
     size: pixels of a side; all lengths scale with it
 
     Returns images, float32 (3·per_class, 1, size, size) in [0, 1], and labels, int64, in the order of `SHAPES`.
-    Source: the locally elastic paper, section 4.1; it ties the angle to the size and uses no seed, this does neither.
+    Source: elastic Figure 2, Section 4.1; it ties the angle to the size and uses no seed, this does neither.
 
     >>> x, y = geomnist(per_class=2, seed=0)
     >>> x.shape, str(x.dtype), y.tolist()

@@ -4,11 +4,13 @@ import gzip
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from dynascope.checks import count, one_of
+from dynascope.checks import Given, count, one_of
 from dynascope.data.corruption import subsample
 from dynascope.data.folder import data_folder, missing
 
@@ -17,7 +19,12 @@ Raw = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # images (n, channe
 
 
 def images(
-    name: Any, *, classes: Any = None, per_class: Any = None, size: Any = None, seed: Any = 0
+    name: Given[str],
+    *,
+    classes: Given[int | Sequence[int] | None] = None,
+    per_class: Given[int | tuple[int, int] | None] = None,
+    size: Given[int | None] = None,
+    seed: Given[int] = 0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Load an image set: training images and labels, test images and labels.
 
@@ -46,29 +53,42 @@ def images(
     else:
         raw = _idx_set(data_folder(), name)
     chosen = chosen or tuple(range(int(raw[1].max()) + 1))
-    wanted = (per_class, _at_most(per_class, raw[3], chosen)) if np.ndim(per_class) == 0 else tuple(per_class)
-    if len(wanted) != 2:
-        raise ValueError(f"per_class must be one number or (train, test), got {per_class!r}")
+    wanted = _train_and_test(per_class, raw[3], chosen)
     train = _select(raw[0], raw[1], chosen, per_class=wanted[0], size=size, seed=seed)
     return *train, *_select(raw[2], raw[3], chosen, per_class=wanted[1], size=size, seed=seed)
 
 
-def _chosen_classes(classes: Any) -> tuple[int, ...] | None:
+def _chosen_classes(classes: Given[int | Sequence[int] | None]) -> tuple[int, ...] | None:
     if classes is None:
         return None
-    chosen = tuple(range(count("classes", classes, at_least=2))) if np.ndim(classes) == 0 else tuple(classes)
+    chosen = (
+        tuple(range(count("classes", classes, at_least=2)))
+        if np.ndim(classes) == 0
+        else tuple(cast(Sequence[int], classes))
+    )
     if len(set(chosen)) < len(chosen) or len(chosen) < 2:
         raise ValueError(f"classes must be a number or a list of at least 2 different classes, got {classes!r}")
     return tuple(count("classes", each, at_least=0) for each in chosen)
 
 
-def _at_most(per_class: Any, labels: np.ndarray, classes: Sequence[int]) -> Any:
+def _train_and_test(
+    per_class: Given[int | tuple[int, int] | None], labels: np.ndarray, classes: Sequence[int]
+) -> tuple[int | None, int | None]:
+    """Images of each class in the two parts; of one number the test part, which has `labels`, gets what it has."""
+    if per_class is None:
+        return None, None
+    if np.ndim(per_class) > 0:
+        wanted = tuple(cast(Sequence[int], per_class))
+        if len(wanted) != 2:
+            raise ValueError(f"per_class must be one number or (train, test), got {per_class!r}")
+        return wanted[0], wanted[1]
+    number = count("per_class", per_class)
     fewest = min(int(np.sum(labels == each)) for each in classes)
-    return None if per_class is None else min(count("per_class", per_class), max(fewest, 1))
+    return number, min(number, max(fewest, 1))
 
 
 def _select(
-    x: np.ndarray, y: np.ndarray, classes: Sequence[int], *, per_class: Any, size: int | None, seed: int
+    x: np.ndarray, y: np.ndarray, classes: Sequence[int], *, per_class: Given[int | None], size: int | None, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     present = np.unique(y)
     unknown = [each for each in classes if each not in present]
@@ -85,7 +105,7 @@ def _select(
     return (values if size is None else shrink(values, size)), labels
 
 
-def shrink(x: Any, size: int) -> np.ndarray:
+def shrink(x: ArrayLike, size: int) -> np.ndarray:
     """Average over areas to `size` × `size` pixels; a pixel cut by a border counts by its share. float32.
 
     >>> shrink(np.ones((1, 3, 28, 28)), 10).shape
@@ -173,7 +193,7 @@ def _cifar_batches(paths: Sequence[Path]) -> tuple[np.ndarray, np.ndarray]:
     return rows[:, 1:].reshape(-1, 3, 32, 32), rows[:, 0]
 
 
-def scikit_learn(name: str) -> Any:
+def scikit_learn(name: str) -> ModuleType:
     """scikit-learn's data sets, or a sentence that says how to get them.
 
     >>> hasattr(scikit_learn("digits"), "load_digits")

@@ -1,16 +1,14 @@
 """Arithmetic modulo a prime, the standard task of grokking."""
 
-from typing import Any
-
 import numpy as np
 
-from dynascope.checks import count, one_of, require, scalar
+from dynascope.checks import Given, count, one_of, require, scalar
 
 OPERATIONS = ("division", "addition", "subtraction", "multiplication")
 
 
 def modular_arithmetic(
-    modulus: Any = 97, operation: str = "division", *, train_share: Any = 0.5, seed: Any = 0
+    modulus: Given[int] = 97, operation: str = "division", *, train_share: Given[float] = 0.5, seed: Given[int] = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Draw equations a ∘ b = c modulo a number: all pairs (a, b), split at random into training and test.
 
@@ -21,7 +19,7 @@ def modular_arithmetic(
     modulus: numbers are 0 … modulus − 1
     operation: division, addition, subtraction or multiplication
     train_share: part of all equations that is for training, above 0 and below 1
-    Source: Power et al. (2022), section 3.1; layerwise, Figure 6.4.
+    Source: layerwise Figure 6.4; Power et al. (2022), section 3.1.
 
     >>> x, y, xt, yt = modular_arithmetic(5, train_share=0.6)
     >>> x.shape, xt.shape, bool(np.all(y * x[:, 1] % 5 == x[:, 0]))

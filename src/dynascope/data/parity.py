@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from dynascope.checks import count, require, scalar
+from dynascope.checks import Given, count, require, scalar
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class SparseParity:
 
     @cached_property
     def frequency(self) -> np.ndarray:
-        """P(k) of each skill (4.1).
+        """P(k) of each skill (4.1). Source: layerwise (4.1).
 
         >>> SparseParity(skills=2, exponent=1.0).frequency.tolist()
         [0.8, 0.2]
@@ -49,7 +49,9 @@ class SparseParity:
         weights = np.arange(1.0, self.skills + 1) ** -(self.exponent + 1)
         return np.asarray(weights / weights.sum())
 
-    def sample(self, size: Any, seed: Any = 0, *, skill: Any = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def sample(
+        self, size: Given[int], seed: Given[int] = 0, *, skill: Given[int | None] = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Draw inputs, float32 (size, skills + bits) of 0 and 1, targets ±1, float32 (size,), and ranks of skills.
 
         skill: the rank of the only skill to draw; all by their frequency if not given
@@ -68,8 +70,9 @@ class SparseParity:
         x = np.concatenate([control, random.integers(0, 2, (size, self.bits))], axis=1).astype(np.float32)
         return x, self.parity(x), ranks
 
-    def parity(self, x: Any) -> np.ndarray:
+    def parity(self, x: ArrayLike) -> np.ndarray:
         """g(x) = Σ_k g_k(x): ±1, the parity of the relevant bits of the skill that the control bits name (4.2).
+        Source: layerwise (4.2).
 
         >>> SparseParity(skills=1, bits=3).parity([[1, 0, 0, 1], [1, 1, 0, 1]]).tolist()
         [-1.0, 1.0]

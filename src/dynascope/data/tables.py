@@ -1,14 +1,12 @@
 """Small tables of numbers for regression."""
 
-from typing import Any
-
 import numpy as np
 
-from dynascope.checks import count
+from dynascope.checks import Given, count
 from dynascope.data.images import scikit_learn
 
 
-def diabetes(*, seed: Any = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def diabetes(*, seed: Given[int] = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Load scikit-learn's diabetes data: 442 patients, 10 columns, and how far the disease went.
 
     Columns and targets are standardised by the mean and deviation of the training part; a fifth, drawn by the seed, is

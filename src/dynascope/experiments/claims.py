@@ -85,7 +85,7 @@ class Finding:
         >>> Finding("a", "elastic (1)", "x is 1", verdict="not reproduced", settles_at="paper").fails("smoke")
         False
         """
-        settled = scale not in SCALES or SCALES.index(scale) >= SCALES.index(self.settles_at)  # type: ignore[arg-type]
+        settled = scale not in SCALES or SCALES.index(scale) >= SCALES.index(self.settles_at)
         return settled and self.verdict in ("not reproduced", "not determined")
 
     def to_json(self) -> dict[str, Any]:

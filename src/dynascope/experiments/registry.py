@@ -49,7 +49,8 @@ def find(name: str) -> "Experiment":
     """
     _check(name)
     module = importlib.import_module(f"{__package__}.{name.replace('/', '.')}")
-    return replace(module.EXPERIMENT, name=name, title=headline(name)[1])
+    declared: Experiment = module.EXPERIMENT
+    return replace(declared, name=name, title=headline(name)[1])
 
 
 def output_folder(root: Path, name: str, scale: str) -> Path:

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 PAPERS = ("spring-block", "elastic", "elastic-slides", "deep-linear", "layerwise")
 _WORDS = {"figure": "Figure", "table": "Table", "section": "Section"}
+_EQUATIONS = re.compile(r"\(([A-Z]?[\d.]*\d)\)(?:–\(([A-Z]?[\d.]*\d)\))?")
+_NAMED = re.compile(
+    r"(Figure|Table|Section|Theorem|Proposition|Lemma|Corollary|Definition|Assumption|Algorithm) ([A-Z\d][\w.()–]*)"
+)
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,29 @@ class Source:
         named = [f"{word} {each}" for kind, word in _WORDS.items() for each in _split(getattr(self, kind))]
         parts = [*equations, *named, *_split(self.theorem), *([self.place] if self.place else [])]
         return f"{self.paper} {', '.join(parts)}".strip()
+
+    @classmethod
+    def read(cls, text: str) -> "Source":
+        """Read what `str` writes; from the first part on that is no numbered item, the rest is a place.
+
+        >>> source = Source.read("spring-block (4)–(6), (S2), Figure 1(c), below (6)")
+        >>> source.equation, source.figure, source.place
+        ('4–6, S2', '1(c)', 'below (6)')
+        """
+        paper, _, rest = text.partition(" ")
+        found: dict[str, list[str]] = {}
+        parts = _split(rest)
+        for position, part in enumerate(parts):
+            if equations := _EQUATIONS.fullmatch(part):
+                kind, number = "equation", "–".join(filter(None, equations.groups()))
+            elif named := _NAMED.fullmatch(part):
+                kind = next((each for each, word in _WORDS.items() if word == named[1]), "theorem")
+                number = part if kind == "theorem" else named[2]
+            else:
+                found["place"] = [", ".join(parts[position:])]
+                break
+            found.setdefault(kind, []).append(number)
+        return cls(paper, **{kind: ", ".join(numbers) for kind, numbers in found.items()})
 
     def items(self) -> Iterator[tuple[str, str]]:
         """Kind and number of every item that is named, ranges written out.

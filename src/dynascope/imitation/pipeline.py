@@ -1,16 +1,17 @@
 """The whole way, to files: train networks unless a run is given, imitate them, keep what is finished."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import xarray as xr
 
 from dynascope.checks import count, one_of
-from dynascope.imitation.procedure import imitate
-from dynascope.imitation.runs import class_means
+from dynascope.imitation.procedure import Options, imitate
+from dynascope.imitation.runs import Recorded, class_means
 from dynascope.records import check_writable, digest, load, save
 
 DATA = ("geomnist", "mnist", "fashion", "cifar10", "digits")
@@ -64,7 +65,7 @@ def train(training: Training, folder: Path, *, progress: bool | None = None) -> 
     checkpoint = folder / "networks.npz"
     run = ensemble.train(
         x, y, training.steps, probe=probe, record_every=every, checkpoint=checkpoint, progress=progress
-    )  # fmt: skip
+    )
     run = run.assign_attrs(data=training.data)
     save(run, folder / "networks.nc")
     return run
@@ -96,7 +97,9 @@ def _widened(x: np.ndarray) -> np.ndarray:
     return np.pad(wide, [(0, 0), (0, 0), around, around])
 
 
-def imitate_to(folder: Path, run: Any, geometry: Any = "all", **options: Any) -> tuple[xr.Dataset, bool]:
+def imitate_to(
+    folder: Path, run: Recorded, geometry: str | Sequence[str] = "all", **options: Unpack[Options]
+) -> tuple[xr.Dataset, bool]:
     """Imitate a run and save the result as imitation.nc; whether it was there already, for the same run and options.
 
     >>> import tempfile

@@ -1,16 +1,17 @@
 """From recorded networks to a stochastic model that imitates them, and how well it does."""
 
 import time
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TypedDict
 
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from dynascope.checks import count, one_of, scalar
+from dynascope.checks import Given, count, one_of, scalar
 from dynascope.imitation import judging
 from dynascope.imitation.clouds import collapse, noise_covariance, separability
-from dynascope.imitation.runs import class_means
+from dynascope.imitation.runs import Recorded, class_means
 from dynascope.models.elastic.estimate import STRENGTHS, estimate_strengths
 from dynascope.models.elastic.geometry import symmetric_root
 from dynascope.models.elastic.model import LocallyElastic
@@ -29,9 +30,19 @@ _RATIO = ("norm", "time", "class")
 _PATH = ("time", "class", "feature")
 
 
+class Options(TypedDict, total=False):
+    """What `imitate` takes beside a run and a geometry."""
+
+    procedure: str
+    reference_time: float | None
+    splits: int
+    resamples: int
+    seed: int
+
+
 def imitate(
-    run: Any,
-    geometry: Any = "logits",
+    run: Given[Recorded],
+    geometry: str | Sequence[str] = "logits",
     *,
     procedure: str = "followed",
     reference_time: float | None = None,
@@ -58,7 +69,7 @@ def imitate(
     networks and imitation; tail indices and a verdict. docs/imitate.md names them all. A single run has no other half:
     what compares halves is NaN. Fails where class means jump between records; the softmax drift is that of clean
     labels.
-    Source: elastic section 4, appendix D.
+    Source: elastic Section 4, Section D.
 
     >>> from dynascope import LocallyElastic
     >>> model = LocallyElastic(intra=0.1, inter=-0.02, noise=0.02)
@@ -89,7 +100,7 @@ def imitate(
     )
 
 
-def _names(geometry: Any, procedure: str) -> list[str]:
+def _names(geometry: str | Sequence[str], procedure: str) -> list[str]:
     allowed = MODELS if procedure == "followed" else ("isotropic", "logits")
     names = list(allowed) if isinstance(geometry, str) and geometry == "all" else geometry
     names = [names] if isinstance(names, str) else list(names)
@@ -104,7 +115,14 @@ class _Task:
     """Class means, where imitation begins and how it is judged."""
 
     def __init__(
-        self, means: xr.DataArray, reference_time: Any, *, splits: int, resamples: int, seed: int, procedure: str
+        self,
+        means: xr.DataArray,
+        reference_time: float | None,
+        *,
+        splits: int,
+        resamples: int,
+        seed: int,
+        procedure: str,
     ) -> None:
         self.labels, self.paths = means, means.values
         self.trials, points, self.classes, self.features = self.paths.shape
@@ -116,7 +134,7 @@ class _Task:
         self.splits, self.resamples, self.seed, self.procedure = splits, resamples, seed, procedure
         self.halves = judging.halves(self.trials, splits, seed) if self.trials > 1 else None
 
-    def _reference(self, wanted: Any) -> int:
+    def _reference(self, wanted: float | None) -> int:
         latest = len(self.times) - _FEWEST_AHEAD
         if wanted is None:
             kind = "logits" if self.features >= self.classes else "isotropic"
@@ -175,7 +193,7 @@ def _imitated(task: _Task, name: str) -> xr.Dataset:
     return result.assign(_forecast(task, name)).assign(_verdict(task, name))
 
 
-def _held_out(task: _Task, fitted: Any) -> np.ndarray:
+def _held_out(task: _Task, fitted: Callable[[], np.ndarray]) -> np.ndarray:
     """Mean over splits of the difference between a path from one half and the other half."""
     if task.halves is None:
         return np.full((2, len(task.times), task.classes), np.nan)
@@ -195,7 +213,7 @@ def _simulated(
     return solve(task.late, start, elasticity, drift, kicks=kicks)
 
 
-def _curves(task: _Task, drift: Drift, elasticity: np.ndarray) -> dict[str, Any]:
+def _curves(task: _Task, drift: Drift, elasticity: np.ndarray) -> dict[str, object]:
     """Strengths over time and their tail indices, with intervals over networks."""
     late = task.paths[:, task.begin :]
     read = _reduced(task, elasticity)
@@ -208,7 +226,7 @@ def _curves(task: _Task, drift: Drift, elasticity: np.ndarray) -> dict[str, Any]
             return drift.elasticity(strengths)
 
         drawn = _reduced(task, resampled(weights, late, fit, held=len(drift.patterns)))
-    result: dict[str, Any] = {}
+    result: dict[str, object] = {}
     for name, value in read.items():
         ends = interval(value, drawn[name], task.trials) if name in drawn else (np.nan * value,) * 2
         for key, each in zip((name, f"{name}_low", f"{name}_high"), (value, *ends), strict=True):
@@ -228,7 +246,7 @@ def _reduced(task: _Task, elasticity: Float[np.ndarray, "*lead interval class cl
     return found
 
 
-def _saturation(task: _Task, drift: Drift) -> dict[str, Any]:
+def _saturation(task: _Task, drift: Drift) -> dict[str, object]:
     fitted = drift.patterns.shape[-1]
     observed = np.array([task.classes, task.classes * task.features])
     return {
@@ -238,7 +256,7 @@ def _saturation(task: _Task, drift: Drift) -> dict[str, Any]:
     }
 
 
-def _forecast(task: _Task, name: str) -> dict[str, Any]:
+def _forecast(task: _Task, name: str) -> dict[str, object]:
     """Second half of training, foreseen from the second quarter."""
     if task.procedure == "published":
         unknown = np.full((2, len(task.times), task.classes), np.nan)
@@ -252,7 +270,7 @@ def _forecast(task: _Task, name: str) -> dict[str, Any]:
     }
 
 
-def _verdict(task: _Task, name: str) -> dict[str, Any]:
+def _verdict(task: _Task, name: str) -> dict[str, object]:
     """What Theorem 3.1 says of the power laws that fit the second half of training."""
     if name not in ("isotropic", "logits"):
         return {"separates": -1, "verdict": "the theorem speaks of the isotropic and the logit model only"}
@@ -322,6 +340,6 @@ def _halves_apart(task: _Task) -> np.ndarray:
     return task.padded(judging.differences(second, first).mean(axis=1), 1, task.last)
 
 
-def _coords(task: _Task) -> dict[str, Any]:
+def _coords(task: _Task) -> dict[str, object]:
     labels = {name: np.arange(size) for name, size in (("class", task.classes), ("feature", task.features))}
     return labels | {"time": task.labels["time"], "norm": list(judging.NORMS), "equation": ["ode", "sde"]}

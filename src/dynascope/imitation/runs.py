@@ -4,22 +4,24 @@ import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from dynascope.checks import Given
 from dynascope.models.elastic.recorded import load_class_means
 from dynascope.monitor.journal import is_run
 from dynascope.monitor.reading import open_run
 from dynascope.records import load
 
+OneRun = xr.Dataset | xr.DataArray | str | os.PathLike[str]  # a record, or a path to one
+Recorded = OneRun | Sequence[OneRun]
 _NAMES = {"step": "time", "logit": "feature", "output": "feature"}
 _DIMS = ("trial", "time", "class", "feature")
 _FEWEST = 20  # times: a quarter of them must still show a trend
 
 
-def class_means(run: Any) -> xr.DataArray:
+def class_means(run: Given[Recorded]) -> xr.DataArray:
     """Class means (trial, time, class, feature) of a run; a single run has one trial.
 
     run: a record of `Ensemble.train` or of a simulation (class_mean), a record of `watch` (class_logits), a path to
@@ -92,9 +94,10 @@ def _finite(means: xr.DataArray) -> xr.DataArray:
         return means.astype(float)
     labels = means["trial"].values if "trial" in means.coords else np.arange(len(whole))
     lost = ", ".join(
-        f"{label} at {means['time'].values[np.argmin(row)]:g}" for label, row in zip(labels, finite, strict=True)
+        f"{label} at {means['time'].values[np.argmin(row)]:g}"
+        for label, row in zip(labels, finite, strict=True)
         if not row.all()
-    )  # fmt: skip
+    )
     if not whole.any():
         raise ValueError(f"run must hold a trial with finite class means throughout; they end for trials {lost}")
     warnings.warn(

@@ -4,20 +4,75 @@ What follows is written once against the Python array API standard. Numbers come
 in, on the same device, in float64; tables come back as xarray Datasets.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import array_api_compat as compat
 import jax
 import numpy as np
 from jaxtyping import Int
+from numpy.typing import ArrayLike
+
+
+@runtime_checkable
+class Array(Protocol):
+    """An array of any library that keeps to the array API standard: NumPy, PyTorch, JAX.
+
+    >>> isinstance(np.ones(2), Array), isinstance([1.0], Array)
+    (True, False)
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...  # noqa: D102  the standard's own words
+    @property
+    def ndim(self) -> int: ...  # noqa: D102
+    @property
+    def dtype(self) -> Any: ...  # noqa: D102  each library has its own
+
+    if TYPE_CHECKING:  # a single number of NumPy has not all of these, and PyTorch warns of T where there is no matrix
+
+        @property
+        def T(self) -> "Array": ...  # noqa: D102
+        def __array__(self) -> np.ndarray: ...
+        def __float__(self) -> float: ...
+        def __getitem__(self, key: Any, /) -> "Array": ...
+        def __add__(self, other: Any, /) -> "Array": ...
+        def __radd__(self, other: Any, /) -> "Array": ...
+        def __sub__(self, other: Any, /) -> "Array": ...
+        def __rsub__(self, other: Any, /) -> "Array": ...
+        def __mul__(self, other: Any, /) -> "Array": ...
+        def __rmul__(self, other: Any, /) -> "Array": ...
+        def __truediv__(self, other: Any, /) -> "Array": ...
+        def __rtruediv__(self, other: Any, /) -> "Array": ...
+        def __pow__(self, other: Any, /) -> "Array": ...
+        def __matmul__(self, other: Any, /) -> "Array": ...
+
+
+if TYPE_CHECKING:
+
+    class _Linalg(Protocol):
+        def svd(self, x: Array, /, *, full_matrices: bool = True) -> tuple[Array, Array, Array]: ...
+        def qr(self, x: Array, /) -> tuple[Array, Array]: ...
+        def eigh(self, x: Array, /) -> tuple[Array, Array]: ...
+
+    class Namespace(Protocol):
+        """The functions of a library, by the names of the standard."""
+
+        linalg: _Linalg
+        float64: object
+        isdtype: Callable[[Any, str | tuple[str, ...]], bool]
+
+        def __getattr__(self, name: str) -> Callable[..., Array]: ...
+else:
+    Namespace = ModuleType
 
 BLOCK = 2**23  # numbers that a piece of work holds at a time: 64 MiB of float64
 
 
 @contextmanager
-def float64_of(**arrays: Any) -> Iterator[tuple[Any, ...]]:
+def float64_of(**arrays: ArrayLike | None) -> Iterator[tuple[Any, ...]]:
     """Give the namespace and the arrays in float64, with JAX's double precision switched on inside the block only.
 
     Lists become NumPy arrays, PyTorch tensors leave their graph. All must live in one library on one device; an array
@@ -32,7 +87,7 @@ def float64_of(**arrays: Any) -> Iterator[tuple[Any, ...]]:
 
 
 @contextmanager
-def checked(**arrays: Any) -> Iterator[tuple[Any, ...]]:
+def checked(**arrays: ArrayLike | None) -> Iterator[tuple[Any, ...]]:
     """Give the namespace and the arrays as they are, checked, for work that converts them piece by piece.
 
     >>> with checked(features=np.ones(2, np.float32)) as (xp, features):
@@ -50,12 +105,12 @@ def checked(**arrays: Any) -> Iterator[tuple[Any, ...]]:
         yield (xp, *(held.get(name) for name in arrays))
 
 
-def _array(name: str, value: Any) -> Any:
+def _array(name: str, value: ArrayLike) -> Array:
     if compat.is_torch_array(value):
-        tensor: Any = value.detach()
+        tensor = value.detach()
         return tensor.cpu() if tensor.device.type == "mps" else tensor  # Apple's GPUs have no float64
     if compat.is_array_api_obj(value):
-        return value
+        return cast(Array, value)
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):
@@ -65,7 +120,7 @@ def _array(name: str, value: Any) -> Any:
     return array
 
 
-def _require_one_home(held: dict[str, Any]) -> None:
+def _require_one_home(held: dict[str, Array]) -> None:
     homes = {name: (_library(value), str(compat.device(value))) for name, value in held.items()}
     (first, home), *others = homes.items()
     for name, other in others:
@@ -75,11 +130,11 @@ def _require_one_home(held: dict[str, Any]) -> None:
             )
 
 
-def _library(value: Any) -> str:
+def _library(value: Array) -> str:
     return type(value).__module__.split(".")[0].removesuffix("lib")
 
 
-def _require_finite(xp: Any, name: str, value: Any) -> None:
+def _require_finite(xp: Namespace, name: str, value: Array) -> None:
     if not xp.isdtype(value.dtype, ("bool", "integral", "real floating")):
         raise ValueError(f"{name} must be an array of real numbers, got {value.dtype}")
     if value.ndim == 0 or 0 in value.shape:
@@ -90,7 +145,7 @@ def _require_finite(xp: Any, name: str, value: Any) -> None:
         raise ValueError(f"{name} must be finite everywhere, got NaN or infinity in sample {sample}")
 
 
-def to_numpy(array: Any) -> np.ndarray:
+def to_numpy(array: ArrayLike) -> np.ndarray:
     """Bring an array to the host.
 
     >>> to_numpy(jax.numpy.ones(2)).tolist()
@@ -99,7 +154,7 @@ def to_numpy(array: Any) -> np.ndarray:
     return np.asarray(array.cpu() if compat.is_torch_array(array) else array)
 
 
-def like(xp: Any, array: Any, values: np.ndarray) -> Any:
+def like(xp: Namespace, array: Array, values: np.ndarray) -> Array:
     """Put host values beside an array: same library, same device.
 
     >>> like(np, np.ones(2), np.array([1, 2])).tolist()
@@ -108,7 +163,7 @@ def like(xp: Any, array: Any, values: np.ndarray) -> Any:
     return xp.asarray(values, device=compat.device(array))
 
 
-def rows_of(xp: Any, name: str, array: Any, samples: int | None = None, least: int = 2) -> Any:
+def rows_of(xp: Namespace, name: str, array: Array, samples: int | None = None, least: int = 2) -> Array:
     """Flatten to (sample, feature) and check the number of samples.
 
     >>> rows_of(np, "features", np.ones((4, 2, 3))).shape
@@ -123,7 +178,9 @@ def rows_of(xp: Any, name: str, array: Any, samples: int | None = None, least: i
     return xp.reshape(array, (array.shape[0], -1))
 
 
-def class_codes(labels: Any, samples: int, *, part: bool = False) -> tuple[np.ndarray, Int[np.ndarray, " sample"]]:
+def class_codes(
+    labels: ArrayLike, samples: int, *, part: bool = False
+) -> tuple[np.ndarray, Int[np.ndarray, " sample"]]:
     """Split labels into the classes that occur, sorted, and the class of each sample as its index.
 
     A part of the data may hold a single class, or one sample of each.
@@ -131,7 +188,7 @@ def class_codes(labels: Any, samples: int, *, part: bool = False) -> tuple[np.nd
     >>> class_codes([7, 3, 7], 3)[1].tolist()
     [1, 0, 1]
     """
-    values = to_numpy(labels) if compat.is_array_api_obj(labels) else np.asarray(labels)
+    values = to_numpy(labels)
     if values.ndim != 1 or len(values) != samples:
         raise ValueError(f"labels must name the class of each of the {samples} samples, got shape {values.shape}")
     if values.dtype.kind not in "biuUS":
@@ -156,7 +213,7 @@ def require_spread(classes: np.ndarray, samples: int) -> None:
         raise ValueError(f"labels must repeat: {samples} samples in as many classes show no spread within a class")
 
 
-def one_hot(xp: Any, array: Any, codes: np.ndarray, classes: int) -> Any:
+def one_hot(xp: Namespace, array: Array, codes: np.ndarray, classes: int) -> Array:
     """Indicators (sample, class) in float64 beside an array.
 
     >>> one_hot(np, np.ones(1), np.array([1, 0]), 2).tolist()
@@ -165,7 +222,7 @@ def one_hot(xp: Any, array: Any, codes: np.ndarray, classes: int) -> Any:
     return like(xp, array, (codes[:, None] == np.arange(classes)).astype(np.float64))
 
 
-def basis(xp: Any, columns: Any, *, epsilon: float) -> Any:
+def basis(xp: Namespace, columns: Array, *, epsilon: float) -> Array:
     """Orthonormal basis (sample, rank) of the span of columns (sample, column), dropping what is rounding.
 
     >>> basis(np, np.ones((3, 2)), epsilon=1e-12).shape
@@ -175,7 +232,7 @@ def basis(xp: Any, columns: Any, *, epsilon: float) -> Any:
     return left[:, : rank_of(values, epsilon)]
 
 
-def rank_of(values: Any, epsilon: float) -> int:
+def rank_of(values: Array, epsilon: float) -> int:
     """Count singular values that stand out from rounding, epsilon times the largest.
 
     >>> rank_of(np.array([1.0, 1e-3, 1e-18]), 1e-12)
@@ -185,7 +242,7 @@ def rank_of(values: Any, epsilon: float) -> int:
     return int((sizes > epsilon * sizes.max()).sum())
 
 
-def rounding_of(array: Any) -> float:
+def rounding_of(array: ArrayLike) -> float:
     """Relative size below which a singular value of an array, as it was given, is rounding.
 
     max(shape)·ε of float64, in which it is decomposed, or 8·ε of its own precision where that is coarser: entries

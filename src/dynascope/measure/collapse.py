@@ -1,24 +1,25 @@
 """How near features are to neural collapse: NC1 to NC4, the simplex equiangular tight frame, the distance from it."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
-from dynascope.checks import as_float, count
-from dynascope.measure.arrays import class_codes, float64_of, rank_of, rounding_of, rows_of, to_numpy
+from dynascope.checks import Given, as_float, count
+from dynascope.measure.arrays import Array, Namespace, class_codes, float64_of, rank_of, rounding_of, rows_of, to_numpy
 from dynascope.measure.separation import class_split
 
 
-def simplex_etf(classes: Any, features: Any = None, *, seed: Any = None) -> Float[np.ndarray, "class feature"]:
+def simplex_etf(
+    classes: Given[int], features: Given[int | None] = None, *, seed: Given[int | None] = None
+) -> Float[np.ndarray, "class feature"]:
     """Unit vectors that spread as widely as K vectors can, one row per class.
 
     S = √(K/(K−1)) Q (I − 1 1ᵀ/K), QᵀQ = I; the rows returned are the columns of S, so that ⟨s_k, s_l⟩ = −1/(K−1).
 
     classes: K ≥ 2. features: p ≥ K, by default K (the frame itself spans K − 1 dimensions).
     seed: integer ≥ 0 that draws Q uniformly among partial orthogonal matrices; if not given Q is the first K columns
-    of the identity. Source: locally elastic SDE, (10).
+    of the identity. Source: elastic (10).
 
     >>> simplex_etf(2).round(3).tolist()
     [[0.707, -0.707], [-0.707, 0.707]]
@@ -34,7 +35,7 @@ def simplex_etf(classes: Any, features: Any = None, *, seed: Any = None) -> Floa
     return np.asarray(frame @ orthogonal.T)
 
 
-def etf_distance(class_means: Any, *, centre: bool = False) -> float | Float[np.ndarray, "..."]:
+def etf_distance(class_means: ArrayLike, *, centre: bool = False) -> float | Float[np.ndarray, "..."]:
     """Measure how far the directions of class means are from a simplex equiangular tight frame.
 
     d = √(mean over k ≠ l of (⟨m_k, m_l⟩/(‖m_k‖‖m_l‖) + 1/(K−1))²)
@@ -45,7 +46,7 @@ def etf_distance(class_means: Any, *, centre: bool = False) -> float | Float[np.
     It compares Gram matrices, hence does not change when all means turn or any of them grows. d = 0 exactly for the
     frame (10) in some rotation, which takes K − 1 features; d = 1/(K−1) for orthogonal means and K/(K−1) for equal
     directions. Lengths are ignored: collapse also asks that they agree. Fails where a mean has no direction.
-    Source: locally elastic SDE, section 3.3 and Proposition 3.4.
+    Source: elastic Section 3.3, Proposition 3.4.
 
     >>> round(etf_distance([[1, 0, 0], [0, 1, 0], [0, 0, 1]]), 3)
     0.5
@@ -87,7 +88,9 @@ def _directions(
     return np.asarray(means / np.linalg.norm(means, axis=-1, keepdims=True))
 
 
-def neural_collapse(features: Any, labels: Any, weight: Any = None, bias: Any = None) -> xr.Dataset:
+def neural_collapse(
+    features: ArrayLike, labels: ArrayLike, weight: ArrayLike | None = None, bias: ArrayLike | None = None
+) -> xr.Dataset:
     """Measure the four signs of neural collapse, all 0 where it is complete.
 
     With class means m_k = μ_k − μ_g about the mean μ_g of class means, Σw = (1/N) Σ_i (x_i − μ)(x_i − μ)ᵀ about the own
@@ -109,7 +112,7 @@ def neural_collapse(features: Any, labels: Any, weight: Any = None, bias: Any = 
     NumPy, PyTorch or JAX, any units. Time does not enter. Meant for balanced classes: class means count alike. What
     needs class means that differ from μ_g, or weights that are not 0, is else NaN. More: docs/measures.md.
     Returns a Dataset of these numbers, centred_means (class, feature) and cosine (class, other).
-    Source: layerwise (D.1) to (D.9), (2.10), (2.11); Papyan, Han and Donoho (2020).
+    Source: layerwise (2.10), (2.11), (2.13), (2.14), (D.1)–(D.9); Papyan, Han and Donoho (2020).
 
     >>> labels = np.arange(12) % 3
     >>> found = neural_collapse(np.eye(3)[labels], labels, np.eye(3))
@@ -140,7 +143,7 @@ def neural_collapse(features: Any, labels: Any, weight: Any = None, bias: Any = 
     )
 
 
-def _check_last_layer(classes: np.ndarray, features: int, weight: Any, bias: Any) -> None:
+def _check_last_layer(classes: np.ndarray, features: int, weight: Array | None, bias: Array | None) -> None:
     if weight is None:
         if bias is not None:
             raise ValueError("bias must come with the weight of the last layer, got no weight")
@@ -157,7 +160,7 @@ def _check_last_layer(classes: np.ndarray, features: int, weight: Any, bias: Any
         raise ValueError(f"bias must have shape ({rows},), got {tuple(bias.shape)}")
 
 
-def _spread(xp: Any, means: Any, rest: Any, rounding: float) -> dict[str, Any]:
+def _spread(xp: Namespace, means: Array, rest: Array, rounding: float) -> dict[str, float]:
     """NC1 by projections on the class means; the p × p covariances are never formed."""
     classes, samples = means.shape[0], rest.shape[0]
     _, roots, directions = xp.linalg.svd(means, full_matrices=False)
@@ -167,7 +170,7 @@ def _spread(xp: Any, means: Any, rest: Any, rounding: float) -> dict[str, Any]:
     return {"nc1": original, "nc1_thesis": float(xp.sum((rest @ means.T) ** 2)) / samples / classes}
 
 
-def _frame(means: Float[np.ndarray, "class feature"]) -> dict[str, Any]:
+def _frame(means: Float[np.ndarray, "class feature"]) -> dict[str, float | np.ndarray]:
     """NC2: equal lengths, equal angles."""
     classes = len(means)
     lengths = np.linalg.norm(means, axis=1)
@@ -184,7 +187,7 @@ def _frame(means: Float[np.ndarray, "class feature"]) -> dict[str, Any]:
     }
 
 
-def _duality(weight: Float[np.ndarray, "class feature"], means: Float[np.ndarray, "class feature"]) -> dict[str, Any]:
+def _duality(weight: Float[np.ndarray, "class feature"], means: Float[np.ndarray, "class feature"]) -> dict[str, float]:
     """NC3: the last layer points where the class means point."""
     with np.errstate(invalid="ignore", divide="ignore"):
         whole = weight / np.linalg.norm(weight) - means / np.linalg.norm(means)

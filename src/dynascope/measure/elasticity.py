@@ -4,31 +4,31 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 import xarray as xr
+from numpy.typing import ArrayLike
 from torch import nn
 from torch.autograd import forward_ad
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from dynascope.checks import count, scalar
+from dynascope.checks import Given, count, scalar
 from dynascope.measure.arrays import class_codes
 from dynascope.measure.side_effects import undisturbed
 from dynascope.statistics.errors import over_trials
 
-_dual: Any = forward_ad.make_dual
-_parts_of_dual: Any = forward_ad.unpack_dual
+_dual: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = forward_ad.make_dual
+_parts_of_dual: Callable[[torch.Tensor], forward_ad.UnpackedDualTensor] = forward_ad.unpack_dual
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 _CHUNK = 256  # samples per forward pass
 
 
 def class_elasticity(
-    model: Any,
-    inputs: Any,
-    labels: Any,
+    model: Given[nn.Module],
+    inputs: Given[torch.Tensor],
+    labels: ArrayLike,
     *,
     learning_rate: float | None = None,
     loss: Loss = nn.functional.cross_entropy,
@@ -54,7 +54,7 @@ def class_elasticity(
     intra (mean of the diagonal), inter (mean of the rest), ratio = inter/intra. Time does not enter: the step is one
     iteration. The model runs in evaluation mode and is not changed; random states stay as they were. Cost:
     docs/measures.md.
-    Source: elastic section 2 and (B.1); He and Su (2020), The local elasticity of neural networks.
+    Source: elastic (B.1), Section 2; He and Su (2020), The local elasticity of neural networks.
 
     >>> model = nn.Linear(2, 2, bias=False)
     >>> found = class_elasticity(model, torch.eye(2).repeat(3, 1), [0, 1] * 3)  # classes that share no input
@@ -154,7 +154,12 @@ def _inside_outside(matrix: np.ndarray) -> tuple[float, float]:
 
 
 def gradient_gram(
-    model: Any, inputs: Any, labels: Any, *, layer: str | None = None, max_memory: float = 1e9
+    model: Given[nn.Module],
+    inputs: Given[torch.Tensor],
+    labels: ArrayLike,
+    *,
+    layer: str | None = None,
+    max_memory: float = 1e9,
 ) -> xr.Dataset:
     """Average the Gram matrix of gradients over classes: how a step on class l can move the outputs of class k.
 
@@ -167,7 +172,7 @@ def gradient_gram(
     Returns gram (class, output, source, source_output), strength = tr Θ_kl/p (class, source), intra (mean of its
     diagonal) and inter (mean of the rest). Model and random states stay as they were; see there.
     Cost: p backward passes of all inputs times ⌈4·K·p·P/max_memory⌉ for P float32 parameters: for a ResNet18 of 11
-    million with 10 classes about 50 passes at 1 GB, 10 at 4.5 GB. Source: elastic (B.1) to (B.4).
+    million with 10 classes about 50 passes at 1 GB, 10 at 4.5 GB. Source: elastic (B.1)–(B.4).
 
     >>> gradient_gram(nn.Linear(2, 1, bias=False), torch.eye(2).repeat(3, 1), [0, 1] * 3)["strength"].values
     array([[1., 0.],
@@ -215,9 +220,11 @@ def _parts(weights: Mapping[str, torch.Tensor], rows: int, limit: float) -> Iter
     yield part
 
 
-def _mean_slopes(read: Any, weights: Mapping[str, torch.Tensor], names: list[str], group: torch.Tensor) -> torch.Tensor:
+def _mean_slopes(
+    read: "_Reader", weights: Mapping[str, torch.Tensor], names: list[str], group: torch.Tensor
+) -> torch.Tensor:
     """∂(mean output over a class)/∂(some weights), (output, weight), summed over chunks of the class."""
-    total: Any = 0
+    total: torch.Tensor | int = 0
     for chunk in torch.split(group, _CHUNK):
         with torch.enable_grad():
             means = (read.features(weights, chunk).sum(dim=0) / len(group)).unbind()  # one for each output
@@ -235,7 +242,7 @@ def _mean_slopes(read: Any, weights: Mapping[str, torch.Tensor], names: list[str
 class _Reader:
     """Runs a model with given weights and takes features off its output or off a submodule."""
 
-    def __init__(self, model: nn.Module, held: dict[str, Any] | None) -> None:
+    def __init__(self, model: nn.Module, held: dict[str, object] | None) -> None:
         self.model, self.held = model, held
 
     def outputs(self, weights: Mapping[str, torch.Tensor], inputs: torch.Tensor) -> torch.Tensor:
@@ -248,7 +255,7 @@ class _Reader:
         return found
 
     def features(self, weights: Mapping[str, torch.Tensor], inputs: torch.Tensor) -> torch.Tensor:
-        found: Any = self.outputs(weights, inputs)
+        found: object = self.outputs(weights, inputs)
         if self.held is not None:
             found = self.held.pop("features", None)
             if not isinstance(found, torch.Tensor):
@@ -270,7 +277,7 @@ def _read(model: nn.Module, layer: str | None) -> Iterator[_Reader]:
     modules = dict(model.named_modules())
     if layer not in modules or not layer:
         raise ValueError(f"layer must name a submodule, one of {', '.join(filter(None, modules))}, got {layer!r}")
-    held: dict[str, Any] = {}
+    held: dict[str, object] = {}
     hook = modules[layer].register_forward_hook(lambda _module, _inputs, output: held.update(features=output))
     try:
         yield _Reader(model, held)
@@ -298,7 +305,7 @@ def _leaves(model: nn.Module) -> dict[str, torch.Tensor]:
     return found
 
 
-def _probe(model: Any, inputs: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
+def _probe(model: object, inputs: object, labels: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Classes and the class of each sample, with at least two samples each."""
     if not isinstance(model, nn.Module):
         raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}")

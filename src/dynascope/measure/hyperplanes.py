@@ -7,10 +7,10 @@ every rounding error or gives way to rational arithmetic.
 import math
 from fractions import Fraction
 from itertools import combinations, permutations
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from numpy.typing import ArrayLike
 from scipy.optimize import linprog, nnls
 
 from dynascope.checks import as_float, one_of
@@ -22,7 +22,7 @@ _SHORTLIST = 16
 _RANDOM_STARTS = 64
 
 
-def separable(a: Any, b: Any) -> bool:
+def separable(a: ArrayLike, b: ArrayLike) -> bool:
     """Tell whether a hyperplane strictly separates two clouds of points.
 
     There are (w, c) with w·a_i > c > w·b_j for all i, j: the convex hulls of the clouds have no point in common.
@@ -35,7 +35,7 @@ def separable(a: Any, b: Any) -> bool:
     stand: a margin of one unit in the last place counts. The answer is exact: floating point proposes a proof and
         bounds its roundings, and what it cannot prove is decided in whole numbers. Cost on one core: 10 ms for 600
         points in 10 dimensions, 1 s in 300; more for clouds that nearly touch. How it is done: docs/measures.md.
-    Source: locally elastic SDE, (C.1).
+    Source: elastic (C.1).
 
     >>> separable([[0, 0], [1, 0]], [[0, 1], [1, 2]])
     True
@@ -57,13 +57,13 @@ def separable(a: Any, b: Any) -> bool:
     return _hulls_are_apart(points, np.arange(len(points)) < len(first))
 
 
-def pairwise_separable(points: Any) -> bool:
+def pairwise_separable(points: ArrayLike) -> bool:
     """Tell whether every two classes are separated by some hyperplane, exactly.
 
     For each pair k < l there is ν with min_i ⟨ν, x_i^k⟩ > max_j ⟨ν, x_j^l⟩; it may differ from pair to pair.
 
     points: (class, sample, feature), at one time. Decided by `separable`, at K(K−1)/2 times its cost.
-    Source: locally elastic SDE, Definition C.1.
+    Source: elastic Definition C.1.
 
     >>> pairwise_separable([[[0, 0], [1, 0]], [[0, 1], [1, 1]], [[3, 0], [3, 1]]])
     True
@@ -71,14 +71,14 @@ def pairwise_separable(points: Any) -> bool:
     return all(separable(a, b) for a, b in combinations(_classes(points), 2))
 
 
-def universally_separable(points: Any, direction: Any) -> bool:
+def universally_separable(points: ArrayLike, direction: ArrayLike) -> bool:
     """Tell whether one direction separates every two classes, exactly.
 
     The intervals [min_i ⟨ν, x_i^k⟩, max_i ⟨ν, x_i^k⟩] of the classes k are disjoint, in any order along ν.
 
     points: (class, sample, feature), at one time. direction: ν (feature,), of any length but 0.
     Intervals that touch are not disjoint. Projections closer than a bound on their rounding errors are compared again
-    as whole numbers. Source: locally elastic SDE, Definition C.3, at one time and for one sample of each class.
+    as whole numbers. Source: elastic Definition C.3; at one time and for one sample of each class.
 
     >>> points = [[[0, 0], [1, 0]], [[0, 1], [1, 1]], [[0, 3], [1, 2]]]
     >>> universally_separable(points, [0, 1]), universally_separable(points, [1, 1])
@@ -105,7 +105,7 @@ def universally_separable(points: Any, direction: Any) -> bool:
     return not _overlap(exact.min(axis=1), exact.max(axis=1))
 
 
-def separating_direction(class_means: Any, *, method: str = "best") -> Float[np.ndarray, " feature"]:
+def separating_direction(class_means: ArrayLike, *, method: str = "best") -> Float[np.ndarray, " feature"]:
     """Find one direction along which all class means lie apart.
 
     best: max over ‖ν‖ = 1 of min over k < l of Σ_t |⟨m_k(t) − m_l(t), ν⟩|; the first class ends above the last.
@@ -119,7 +119,7 @@ def separating_direction(class_means: Any, *, method: str = "best") -> Float[np.
     it is at least as good as every direction along which the classes keep one order all the time, and is improved
     from these and from 64 random directions (always the same) by steps that fix the signs and solve the convex rest.
     With more classes only the latter is left: a local maximum, the best of 64.
-    Fails where two classes coincide at all times. Source: locally elastic SDE, (C.23) and (C.24).
+    Fails where two classes coincide at all times. Source: elastic (C.23), (C.24).
 
     >>> separating_direction([[4.0, 0.0], [0.0, 3.0]], method="difference").tolist()
     [0.8, -0.6]
@@ -148,14 +148,14 @@ def separating_direction(class_means: Any, *, method: str = "best") -> Float[np.
     return np.asarray(direction / np.linalg.norm(direction))
 
 
-def _cloud(name: str, value: Any) -> Float[np.ndarray, "sample feature"]:
+def _cloud(name: str, value: ArrayLike) -> Float[np.ndarray, "sample feature"]:
     cloud = as_float(name, value)
     if cloud.ndim != 2 or cloud.size == 0:
         raise ValueError(f"{name} must have shape (sample, feature) with one of each or more, got {cloud.shape}")
     return cloud
 
 
-def _classes(value: Any) -> Float[np.ndarray, "class sample feature"]:
+def _classes(value: ArrayLike) -> Float[np.ndarray, "class sample feature"]:
     points = as_float("points", value)
     if points.ndim != 3 or points.size == 0 or len(points) < 2:
         raise ValueError(

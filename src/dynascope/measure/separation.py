@@ -3,14 +3,16 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
 from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
 
-from dynascope.checks import count, one_of, scalar
+from dynascope.checks import Given, count, one_of, scalar
 from dynascope.measure.arrays import (
+    Array,
+    Namespace,
     checked,
     class_codes,
     float64_of,
@@ -26,7 +28,7 @@ KINDS = ("trace", "pinv", "regression")
 MARGIN, DEAD_BELOW, CONFIDENCE = 0.5, 0.1, 0.95
 
 
-def data_separation(features: Any, labels: Any, *, kind: str = "trace") -> Any:
+def data_separation(features: ArrayLike, labels: ArrayLike, *, kind: str = "trace") -> Array:
     """Measure how far features are from separating the classes: the lower, the better.
 
     trace: D = log(tr Σw / tr Σb), (3).   pinv: D = log tr(Σw Σb⁺), (S1).
@@ -41,7 +43,7 @@ def data_separation(features: Any, labels: Any, *, kind: str = "trace") -> Any:
     where their means agree, NaN where nothing differs. Needs more samples than classes (for regression than features
     by 2 or more, else every fit is perfect). Σb⁺ drops directions below the rounding of the features' own precision.
     Cost: O(N·p·K), for regression O(N·p²); no p × p or N × N matrix is formed for trace and pinv.
-    Source: spring-block (2), (3), (S1), S5; He and Su (2023) for pinv.
+    Source: spring-block (2), (3), (S1), Section S5; He and Su (2023) for pinv.
 
     >>> features = [[0.0, 0.0], [0.0, 2.0], [4.0, 0.0], [4.0, 2.0]]  # Σw = diag(0, 1), Σb = diag(4, 0)
     >>> round(float(data_separation(features, [0, 0, 1, 1])), 6) == round(float(np.log(1 / 4)), 6)
@@ -54,8 +56,8 @@ def data_separation(features: Any, labels: Any, *, kind: str = "trace") -> Any:
 
 
 def load_curve(
-    features: Any,
-    labels: Any,
+    features: Given[Sequence[ArrayLike]],
+    labels: ArrayLike,
     *,
     kind: str = "trace",
     layers: Sequence[str] | None = None,
@@ -81,7 +83,8 @@ def load_curve(
     shape ("concave", "linear", "convex"; "undefined" where a load is not finite); 95 % intervals as …_low, …_high and
     shape_confidence, the share of resamples with the same verdict. Intervals need tens of samples per class, and hold
     for *this* network, not for other training runs: docs/measures.md. Time does not enter.
-    Source: spring-block (3) and FIG. S5 (R²), FIG. S3 ("dead" layers); bend, margin and intervals are ours.
+    Source: spring-block (3), Figure S3, Figure S5; the figures have dead layers and R², bend, margin and intervals are
+    ours.
 
     >>> random = np.random.default_rng(0)
     >>> labels = np.arange(300) % 3
@@ -113,7 +116,7 @@ class _Layer:
     influence: Float[np.ndarray, " sample"]
 
 
-def _layer(features: Any, labels: Any, kind: str, name: str) -> _Layer:
+def _layer(features: ArrayLike, labels: ArrayLike, kind: str, name: str) -> _Layer:
     rounding = rounding_of(features)
     if kind == "regression":
         with float64_of(**{name: features, "labels": labels}) as (xp, x, y):
@@ -125,7 +128,7 @@ def _layer(features: Any, labels: Any, kind: str, name: str) -> _Layer:
         return measure(xp, x, codes, classes=len(classes), rounding=rounding)
 
 
-def _targets(xp: Any, targets: Any, samples: int) -> Any:
+def _targets(xp: Namespace, targets: Array, samples: int) -> Array:
     """Targets as (sample, output)."""
     if targets.shape[0] != samples or targets.ndim > 2:
         raise ValueError(
@@ -135,7 +138,7 @@ def _targets(xp: Any, targets: Any, samples: int) -> Any:
     return xp.reshape(targets, (samples, -1))
 
 
-def class_split(xp: Any, x: Any, codes: Int[np.ndarray, " sample"], classes: int) -> tuple[Any, Any, Any]:
+def class_split(xp: Namespace, x: Array, codes: Int[np.ndarray, " sample"], classes: int) -> tuple[Array, Array, Array]:
     """Class means about the grand mean (class, feature), those of each sample's class, and what is left of it.
 
     >>> class_split(np, np.array([[0.0], [2.0], [7.0]]), np.array([0, 0, 1]), 2)[0].tolist()
@@ -148,7 +151,7 @@ def class_split(xp: Any, x: Any, codes: Int[np.ndarray, " sample"], classes: int
     return means, own, x - own
 
 
-def _trace(xp: Any, x: Any, codes: np.ndarray, *, classes: int, rounding: float) -> _Layer:
+def _trace(xp: Namespace, x: Array, codes: np.ndarray, *, classes: int, rounding: float) -> _Layer:
     """(3), with ∂ tr(N Σw)/∂w_i = |x_i − mean of its class|² and ∂ tr(N(Σw + Σb))/∂w_i = |x_i − mean|²."""
     _, own, rest = class_split(xp, x, codes, classes)
     within = to_numpy(xp.sum(rest**2, axis=1))
@@ -175,7 +178,7 @@ def log_ratio(top: float, bottom: float) -> float:
     return math.nan if top == bottom == 0 else math.copysign(math.inf, top - bottom)
 
 
-def _pinv(xp: Any, x: Any, codes: np.ndarray, *, classes: int, rounding: float) -> _Layer:
+def _pinv(xp: Namespace, x: Array, codes: np.ndarray, *, classes: int, rounding: float) -> _Layer:
     """(S1) by projecting on the few directions that Σb has; its derivative includes how those directions turn.
 
     With W = N Σw, B = N Σb = V S Vᵀ, r = x_i − m, m the class mean about the grand mean:
@@ -199,7 +202,7 @@ def _pinv(xp: Any, x: Any, codes: np.ndarray, *, classes: int, rounding: float) 
     return _log_ratio(load, 1.0, to_numpy(slope), np.zeros(len(codes)))
 
 
-def _regression(xp: Any, x: Any, y: Any, *, rounding: float, name: str) -> _Layer:
+def _regression(xp: Namespace, x: Array, y: Array, *, rounding: float, name: str) -> _Layer:
     """S5; at the best fit the residual's derivative is that of its sample alone."""
     samples, features = x.shape
     if samples < features + 2:
@@ -258,7 +261,7 @@ def curvature(load: Float[np.ndarray, "*lead layer"]) -> Float[np.ndarray, "*lea
 
 
 def straightness(load: Float[np.ndarray, "*lead layer"]) -> Float[np.ndarray, "*lead"]:
-    """R² of a straight line through each load curve. Source: spring-block FIG. S5.
+    """R² of a straight line through each load curve. Source: spring-block Figure S5.
 
     >>> float(straightness(np.array([3.0, 2.0, 1.0])))
     1.0
@@ -268,7 +271,7 @@ def straightness(load: Float[np.ndarray, "*lead layer"]) -> Float[np.ndarray, "*
     return np.asarray((centred @ places) ** 2 / (places @ places) / np.vecdot(centred, centred))
 
 
-def _shape_numbers(loads: np.ndarray) -> dict[str, Any]:
+def _shape_numbers(loads: np.ndarray) -> dict[str, np.ndarray]:
     """Curvature and bend of load curves (…, layer)."""
     with np.errstate(invalid="ignore", divide="ignore"):
         bent, layers = curvature(loads), loads.shape[-1] - 1
@@ -284,7 +287,7 @@ def _linearity(loads: np.ndarray) -> float:
     return float(straightness(loads))
 
 
-def _verdict(bend: Any, margin: float) -> np.ndarray:
+def _verdict(bend: ArrayLike, margin: float) -> np.ndarray:
     words = np.where(np.abs(bend) <= margin, "linear", np.where(np.asarray(bend) > 0, "concave", "convex"))
     return np.where(np.isfinite(bend), words, "undefined")
 
@@ -300,12 +303,12 @@ def _bootstrap(influence: Float[np.ndarray, "sample layer"], resamples: int, see
     return changes
 
 
-def _intervals(drawn: np.ndarray, shape: str, *, margin: float, dead_below: float) -> Mapping[str, Any]:
+def _intervals(drawn: np.ndarray, shape: str, *, margin: float, dead_below: float) -> Mapping[str, object]:
     """95 % intervals from resampled curves (resample, layer)."""
     first = np.full((len(drawn), 1), np.nan)
     numbers = _shape_numbers(drawn)
     spread = {"load": drawn, "increment": np.concatenate([first, -np.diff(drawn, axis=1)], axis=1), **numbers}
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for name, values in spread.items():
         ends = np.quantile(values, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], axis=0)
         for end, value in zip(("low", "high"), ends, strict=True):

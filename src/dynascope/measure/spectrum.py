@@ -1,19 +1,30 @@
 """How many features a network has, needs and uses: intensity, quality, utilization, and distance from the minimum."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import ArrayLike
 
 from dynascope.checks import flag, scalar
-from dynascope.measure.arrays import BLOCK, basis, checked, float64_of, like, rounding_of, rows_of, to_numpy
+from dynascope.measure.arrays import (
+    BLOCK,
+    Array,
+    Namespace,
+    basis,
+    checked,
+    float64_of,
+    like,
+    rounding_of,
+    rows_of,
+    to_numpy,
+)
 
 _FAINT = 1e-12  # intensities below this share of the strongest are rounding
 THRESHOLD = 0.1  # below it features count as minimal, layerwise Definition 2
 
 
-def effective_dimension(values: Any, *, constant_first: bool = False) -> Any:
+def effective_dimension(values: ArrayLike, *, constant_first: bool = False) -> Array:
     """Count the entries that matter: the exponential of the entropy of the normalised values.
 
     D = exp(−Σ_i q_i log q_i), q_i = v_i/Σ_j v_j, (1.16). With constant_first, D = 1 + D(v_2, …), (2.6), which counts
@@ -37,10 +48,11 @@ def effective_dimension(values: Any, *, constant_first: bool = False) -> Any:
             raise ValueError(f"values must not be negative, and not all 0, got {to_numpy(v)}")
         share = rest / total
         entropy = -xp.sum(share * xp.log(xp.where(share > 0, share, xp.ones_like(share))))
-        return xp.exp(entropy) + skip
+        dimension: Array = xp.exp(entropy) + skip
+        return dimension
 
 
-def cka(features: Any, others: Any) -> Any:
+def cka(features: ArrayLike, others: ArrayLike) -> Array:
     """Compare two sets of features of the same samples: 1 where they agree up to rotation and scale, 0 at the least.
 
     CKA = ‖X̃ᵀỸ‖_F² / (‖X̃ᵀX̃‖_F ‖ỸᵀỸ‖_F), X̃ and Ỹ centred: linear centred kernel alignment.
@@ -58,7 +70,7 @@ def cka(features: Any, others: Any) -> Any:
         return _alignment(xp, x, rows_of(xp, "others", y, x.shape[0]), "others")
 
 
-def _alignment(xp: Any, x: Any, y: Any, name: str) -> Any:
+def _alignment(xp: Namespace, x: Array, y: Array, name: str) -> Array:
     first, second = _Centred(xp, x, "features"), _Centred(xp, y, name)
     cross = sum(xp.sum((a.T @ b) ** 2) for a in first.columns() for b in second.columns())
     return cross / (first.gram_norm() * second.gram_norm())
@@ -67,43 +79,44 @@ def _alignment(xp: Any, x: Any, y: Any, name: str) -> Any:
 class _Centred:
     """Features about their means, scaled to at most 1 so that fourth powers stay in range; float64, in pieces."""
 
-    def __init__(self, xp: Any, array: Any, name: str) -> None:
-        self.xp, self.array, self.mean, self.scale = xp, array, None, 1.0
+    def __init__(self, xp: Namespace, array: Array, name: str) -> None:
+        self.xp, self.array, self.scale = xp, array, 1.0
+        self.mean: Array | None = None
         raw = [(xp.mean(piece, axis=0), float(xp.max(xp.abs(piece)))) for piece in self.columns()]
         self.mean = xp.concat([mean for mean, _ in raw])
         self.scale = max(float(xp.max(xp.abs(piece))) for piece in self.columns())
         if self.scale <= 4 * np.finfo(np.float64).eps * max(size for _, size in raw):
             raise ValueError(f"{name} must differ between samples, got the same for all {array.shape[0]}")
 
-    def columns(self, start: int = 0) -> Iterator[Any]:
+    def columns(self, start: int = 0) -> Iterator[Array]:
         """Pieces (sample, some features), from piece number `start` on."""
         step = max(1, BLOCK // self.array.shape[0])
         for first in range(start * step, self.array.shape[1], step):
             chosen = slice(first, first + step)
             yield self._centre(self.array[:, chosen], chosen)
 
-    def rows(self, start: int = 0) -> Iterator[Any]:
+    def rows(self, start: int = 0) -> Iterator[Array]:
         """Pieces (feature, some samples)."""
         step = max(1, BLOCK // self.array.shape[1])
         for first in range(start * step, self.array.shape[0], step):
             yield self._centre(self.array[first : first + step, :], slice(None)).T
 
-    def _centre(self, piece: Any, chosen: slice) -> Any:
+    def _centre(self, piece: Array, chosen: slice) -> Array:
         piece = self.xp.astype(piece, self.xp.float64)
         return piece if self.mean is None else (piece - self.mean[chosen]) / self.scale
 
-    def gram_norm(self) -> Any:
+    def gram_norm(self) -> Array:
         """‖XᵀX‖_F = ‖XXᵀ‖_F from the smaller of the two, each pair of pieces once and none kept."""
         samples, features = self.array.shape
         pieces = self.columns if features <= samples else self.rows
-        total = 0.0
+        total: Array | float = 0.0
         for place, one in enumerate(pieces()):
             total = total + self.xp.sum((one.T @ one) ** 2)
             total = total + 2 * sum(self.xp.sum((one.T @ other) ** 2) for other in pieces(place + 1))
         return total**0.5
 
 
-def minimum_feature_distance(features: Any, outputs: Any) -> Any:
+def minimum_feature_distance(features: ArrayLike, outputs: ArrayLike) -> Array:
     """Measure how far features are from the fewest that can express the outputs: κ = 1 − CKA(T, T_MP).
 
     T is the kernel of the features and T_MP = a_1 |1⟩⟨1| + a_2 P the minimum-projection operator, P the projection on
@@ -127,7 +140,7 @@ def minimum_feature_distance(features: Any, outputs: Any) -> Any:
         return 1 - _alignment(xp, x, basis(xp, y, epsilon=rounding_of(outputs)), "outputs")
 
 
-def _functions(xp: Any, name: str, values: Any, samples: int) -> Any:
+def _functions(xp: Namespace, name: str, values: Array, samples: int) -> Array:
     """Values of functions at the samples, (sample, function), scaled so that products stay in range."""
     if values.ndim > 2 or values.shape[0] != samples:
         raise ValueError(
@@ -139,7 +152,7 @@ def _functions(xp: Any, name: str, values: Any, samples: int) -> Any:
     return xp.reshape(values, (samples, -1)) / largest
 
 
-def eigenfunctions(train_features: Any, test_features: Any) -> tuple[Any, Any]:
+def eigenfunctions(train_features: ArrayLike, test_features: ArrayLike) -> tuple[Array, Array]:
     """Find a layer's orthogonal features by Algorithm 1 and evaluate them at other samples.
 
     With ϕ = U S Vᵀ from N training samples, ρ_k = s_k²/N and e_k(x) = √N u_k·Φ(x)/s_k, so that the mean over training
@@ -148,7 +161,7 @@ def eigenfunctions(train_features: Any, test_features: Any) -> tuple[Any, Any]:
     train_features: (sample, feature, …). test_features: other samples, same features. Returns ρ (k,), strongest first
     and without what lies below 1e-12 of the strongest, and e (test sample, k), float64 of the kind that went in; the
     sign of each e_k is arbitrary. Algorithm 1 as printed leaves out N: its ρ grows with the number of samples.
-    Source: layerwise (1.27), (1.29), (1.33), Algorithm 1.
+    Source: layerwise (1.13), (1.15), (1.27), (1.29), (1.33), Algorithm 1.
 
     >>> intensity, e = eigenfunctions([[3.0, 0.0], [0.0, 1.0]], [[6.0, 0.0], [0.0, 1.0]])
     >>> intensity.round(9).tolist(), abs(e).round(3).tolist()
@@ -158,7 +171,7 @@ def eigenfunctions(train_features: Any, test_features: Any) -> tuple[Any, Any]:
         return _diagonalise(xp, *_same_width(xp, train, test))
 
 
-def _same_width(xp: Any, train: Any, test: Any) -> tuple[Any, Any]:
+def _same_width(xp: Namespace, train: Array, test: Array) -> tuple[Array, Array]:
     train, test = rows_of(xp, "train_features", train), rows_of(xp, "test_features", test)
     if train.shape[1] != test.shape[1]:
         raise ValueError(f"test_features must have {train.shape[1]} features, got {test.shape[1]}")
@@ -166,10 +179,10 @@ def _same_width(xp: Any, train: Any, test: Any) -> tuple[Any, Any]:
 
 
 def feature_spectrum(
-    train_features: Any,
-    test_features: Any,
-    targets: Any,
-    outputs: Any,
+    train_features: ArrayLike,
+    test_features: ArrayLike,
+    targets: ArrayLike,
+    outputs: ArrayLike,
     *,
     threshold: float = THRESHOLD,
     published: bool = False,
@@ -190,7 +203,7 @@ def feature_spectrum(
     and their cumulative_… sums; the numbers dimension_quality, dimension_utilization, dimension_intensity (2.6) and
     dimension_intensity_all (1.16); constant_overlap = ⟨e_1|1⟩; minimum_feature_distance (κ on test samples) and regime,
     "minimum features" where κ < threshold, else "extended features". Cost O(N·p²).
-    Source: layerwise (1.16), (1.29) to (1.34), (2.3) to (2.9).
+    Source: layerwise (1.16), (1.29)–(1.34), (2.3)–(2.9).
 
     >>> random = np.random.default_rng(0)
     >>> train, test = random.normal(size=(2, 500, 4)) * [3.0, 1.0, 1.0, 0.1]
@@ -222,9 +235,9 @@ def feature_spectrum(
         return _labelled(to_numpy(intensity), shares, overlap=overlap, kappa=kappa, threshold=threshold)
 
 
-def _refuse_labels(xp: Any, **given: Any) -> None:
+def _refuse_labels(xp: Namespace, **given: ArrayLike) -> None:
     for name, values in given.items():
-        array = values if hasattr(values, "dtype") else np.asarray(values)
+        array = values if isinstance(values, Array) else np.asarray(values)
         if array.ndim == 1 and "float" not in str(array.dtype):
             raise ValueError(
                 f"{name} must be numbers, got a list of {array.dtype}: give class labels as one-hot rows, "
@@ -232,7 +245,7 @@ def _refuse_labels(xp: Any, **given: Any) -> None:
             )
 
 
-def _diagonalise(xp: Any, train: Any, test: Any) -> tuple[Any, Any]:
+def _diagonalise(xp: Namespace, train: Array, test: Array) -> tuple[Array, Array]:
     """Algorithm 1: intensities (feature,) and eigenfunctions at the test samples (sample, feature)."""
     samples, features = train.shape
     wide = features > samples  # then from the N × N side, which is the smaller
@@ -247,7 +260,7 @@ def _diagonalise(xp: Any, train: Any, test: Any) -> tuple[Any, Any]:
     return values, test @ directions / xp.sqrt(values)
 
 
-def _orthonormal(xp: Any, columns: Any) -> tuple[Any, np.ndarray]:
+def _orthonormal(xp: Namespace, columns: Array) -> tuple[Array, np.ndarray]:
     """Orthonormalise eigenfunctions in order; those that depend on earlier ones on these samples are left out."""
     size = to_numpy(xp.sqrt(xp.sum(columns**2, axis=0)))
     kept = np.flatnonzero(size > 0)[: columns.shape[0]]
@@ -260,7 +273,7 @@ def _orthonormal(xp: Any, columns: Any) -> tuple[Any, np.ndarray]:
         kept = kept[alone]
 
 
-def _shares(xp: Any, frame: Any, kept: np.ndarray, functions: Any) -> np.ndarray:
+def _shares(xp: Namespace, frame: Array, kept: np.ndarray, functions: Array) -> np.ndarray:
     """Share of the span of orthonormal functions that each orthonormal feature holds."""
     overlap = to_numpy(xp.sum((frame.T @ functions) ** 2, axis=1)) / functions.shape[1]
     shares = np.zeros(int(kept.max()) + 1)
@@ -268,7 +281,7 @@ def _shares(xp: Any, frame: Any, kept: np.ndarray, functions: Any) -> np.ndarray
     return shares
 
 
-def _printed_shares(xp: Any, eigenfunctions: Any, functions: Any, name: str) -> np.ndarray:
+def _printed_shares(xp: Namespace, eigenfunctions: Array, functions: Array, name: str) -> np.ndarray:
     """(1.30), (1.31) for one function; (2.3) with (1.34), and the square of (2.5), for several."""
     units = [each / xp.sqrt(xp.sum(each**2, axis=0)) for each in (eigenfunctions, functions)]
     overlap = to_numpy(xp.sum((units[0].T @ units[1]) ** 2, axis=1))  # ⟨e_k|P e_k⟩, P = Σ_j |f_j⟩⟨f_j|/‖f_j‖²

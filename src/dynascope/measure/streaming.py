@@ -1,13 +1,14 @@
 """Load curves of data that does not fit in memory: update with batches, merge across workers, compute at the end."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import xarray as xr
+from numpy.typing import ArrayLike
 
-from dynascope.checks import one_of, scalar
+from dynascope.checks import Given, one_of, scalar
 from dynascope.measure.arrays import (
     class_codes,
     float64_of,
@@ -22,6 +23,18 @@ from dynascope.measure.arrays import to_numpy as host
 from dynascope.measure.separation import DEAD_BELOW, KINDS, MARGIN, describe, log_ratio
 
 
+@runtime_checkable
+class _Moments(Protocol):
+    """What is kept of a layer."""
+
+    @property
+    def samples(self) -> int: ...
+    @property
+    def width(self) -> int: ...
+    def plus(self, other: Any) -> "_Moments": ...
+    def load(self) -> float: ...
+
+
 class LoadAccumulator:
     """Gather a load curve batch by batch; batches and workers may come in any order.
 
@@ -32,7 +45,7 @@ class LoadAccumulator:
 
     kind: see `data_separation`. An accumulator can be pickled and sent to another process. It gives no intervals: these
     need all samples at once, see `load_curve`.
-    Source: spring-block (3), (S1), S5; Chan, Golub and LeVeque (1983).
+    Source: spring-block (3), (S1), Section S5; Chan, Golub and LeVeque (1983).
 
     >>> random = np.random.default_rng(0)
     >>> labels = np.arange(60) % 3
@@ -48,9 +61,9 @@ class LoadAccumulator:
 
     def __init__(self, *, kind: str = "trace") -> None:
         self.kind = one_of("kind", kind, KINDS)
-        self._layers: list[Any] = []  # _ClassMoments or _Fit, one per layer
+        self._layers: list[_Moments] = []  # one per layer
 
-    def update(self, features: Any, labels: Any) -> "LoadAccumulator":
+    def update(self, features: Given[Sequence[ArrayLike]], labels: ArrayLike) -> "LoadAccumulator":
         """Add a batch: the features of every layer, [(sample, …), …], and its labels; returns itself.
 
         A batch that is refused changes nothing.
@@ -60,13 +73,13 @@ class LoadAccumulator:
         """
         if not isinstance(features, list | tuple) or not features:
             raise ValueError("features must be a list with the features of every layer, the input first")
-        read = _Fit.of if self.kind == "regression" else _ClassMoments.of
+        read: Callable[..., _Moments] = _Fit.of if self.kind == "regression" else _ClassMoments.of
         named = [(f"features[{index}]", each) for index, each in enumerate(features)]
         batch = [read(each, labels, name=name, matrix=self.kind == "pinv") for name, each in named]
         self._add(batch)
         return self
 
-    def merge(self, other: Any) -> "LoadAccumulator":
+    def merge(self, other: object) -> "LoadAccumulator":
         """Add what another accumulator has seen; returns itself and leaves the other as it was.
 
         >>> LoadAccumulator().merge(LoadAccumulator(kind="pinv"))
@@ -80,7 +93,7 @@ class LoadAccumulator:
             self._add(other._layers)
         return self
 
-    def _add(self, batch: Any) -> None:
+    def _add(self, batch: Sequence[_Moments]) -> None:
         if self._layers and [each.width for each in self._layers] != [each.width for each in batch]:
             widths = [each.width for each in self._layers]
             raise ValueError(f"features must keep the widths {widths}, got {[each.width for each in batch]}")
@@ -125,11 +138,13 @@ class LoadAccumulator:
 class _ClassMoments:
     """Sizes and means of classes, and the scatter about them: its trace, or the matrix."""
 
-    def __init__(self, classes: np.ndarray, sizes: np.ndarray, means: np.ndarray, scatter: Any, rounding: float):
+    def __init__(
+        self, classes: np.ndarray, sizes: np.ndarray, means: np.ndarray, scatter: float | np.ndarray, rounding: float
+    ):
         self.classes, self.sizes, self.means, self.scatter, self.rounding = classes, sizes, means, scatter, rounding
 
     @classmethod
-    def of(cls, features: Any, labels: Any, *, name: str, matrix: bool) -> "_ClassMoments":
+    def of(cls, features: ArrayLike, labels: ArrayLike, *, name: str, matrix: bool) -> "_ClassMoments":
         with float64_of(**{name: features}) as (xp, x):
             x = rows_of(xp, name, x, least=1)
             classes, codes = class_codes(labels, x.shape[0], part=True)
@@ -172,7 +187,7 @@ class _ClassMoments:
         means = self.means - self.sizes @ self.means / self.sizes.sum()
         weighted = means * np.sqrt(self.sizes)[:, None]
         if not np.ndim(self.scatter):
-            return log_ratio(self.scatter, float((weighted**2).sum()))
+            return log_ratio(float(self.scatter), float((weighted**2).sum()))
         _, roots, directions = np.linalg.svd(weighted, full_matrices=False)
         rank = min(rank_of(roots, self.rounding), len(self.classes) - 1) if roots[0] > 0 else 0
         if rank == 0:
@@ -188,7 +203,7 @@ class _Fit:
         self.samples, self.width, self.mean, self.triangle, self.rounding = samples, width, mean, triangle, rounding
 
     @classmethod
-    def of(cls, features: Any, labels: Any, *, name: str, matrix: bool) -> "_Fit":
+    def of(cls, features: ArrayLike, labels: ArrayLike, *, name: str, matrix: bool) -> "_Fit":
         with float64_of(**{name: features, "labels": labels}) as (xp, x, y):
             x = rows_of(xp, name, x, least=1)
             joint = xp.concat([x, xp.reshape(y, (x.shape[0], -1))], axis=1)

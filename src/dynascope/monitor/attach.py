@@ -6,41 +6,41 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import SupportsFloat
 
 import torch
 import xarray as xr
 from torch import nn
 
-from dynascope.checks import count, flag, one_of
+from dynascope.checks import Given, count, flag, one_of
 from dynascope.measure.elasticity import Loss
 from dynascope.measure.side_effects import undisturbed
 from dynascope.monitor import measuring
 from dynascope.monitor.cadence import Cadence
 from dynascope.monitor.journal import Journal
-from dynascope.monitor.layers import MAX_FEATURES, REDUCTIONS, Layers, find_layers, read_features
+from dynascope.monitor.layers import MAX_FEATURES, REDUCTIONS, Features, Layers, find_layers, read_features
 from dynascope.monitor.loggers import Logger
-from dynascope.monitor.probing import Probe
+from dynascope.monitor.probing import Pair, Probe
 from dynascope.monitor.reading import assemble
 from dynascope.monitor.wrappers import uncompiled
-from dynascope.records import save
+from dynascope.records import Json, save
 
 
 def watch(
-    model: Any,
-    probe: Any,
-    every: Any = None,
+    model: Given[nn.Module],
+    probe: Given[Pair],
+    every: Given[int | str | None] = None,
     *,
     out: str | os.PathLike[str] | None = None,
-    max_overhead: Any = None,
-    slow: Any = 10,
-    layers: Any = None,
-    reduce: Any = "pool",
-    max_features: Any = MAX_FEATURES,
-    class_logits: Any = False,
+    max_overhead: Given[float | None] = None,
+    slow: Given[int] = 10,
+    layers: Given[Sequence[str] | None] = None,
+    reduce: Given[str] = "pool",
+    max_features: Given[int] = MAX_FEATURES,
+    class_logits: Given[bool] = False,
     loss: Loss = nn.functional.cross_entropy,
-    loggers: Any = (),
-    first_step: Any = None,
+    loggers: Given[Sequence[Logger]] = (),
+    first_step: Given[int | None] = None,
 ) -> "Run":
     """Watch a training run: which layers do the work, whether features collapse, how classes pull each other.
 
@@ -133,8 +133,8 @@ class Run:
         self._cadence, self._settings, self._loggers = cadence, settings, tuple(loggers)
         self._warned, self._closed = False, False
         self._journal: Journal | None = None
-        self._entries: list[dict[str, Any]] = []
-        self._values: dict[str, Any] = {}
+        self._entries: list[dict[str, Json]] = []
+        self._values: dict[str, SupportsFloat] = {}
         self._step, self._before, self._begun = first_step or 0, 0.0, time.perf_counter()
         if layers is None:
             return
@@ -151,12 +151,19 @@ class Run:
         if self._step == 0 or not any(entry["kind"] == "measure" for entry in self._entries):
             self._guarded(self.measure)
 
-    def _start(self, layers: Layers) -> dict[str, Any]:
+    def _start(self, layers: Layers) -> dict[str, Json]:
         cadence, settings = self._cadence, self._settings
         device = next((each.device for each in self._model.parameters()), torch.device("cpu"))
-        options = {"every": cadence.every, "max_overhead": cadence.max_overhead, "slow": cadence.slow}
-        options |= {"reduce": settings.reduce, "max_features": settings.max_features, "torch": torch.__version__}
-        options |= {"model": type(self._model).__name__, "samples": len(self._probe)}
+        options: dict[str, object] = {
+            "every": cadence.every,
+            "max_overhead": cadence.max_overhead,
+            "slow": cadence.slow,
+            "reduce": settings.reduce,
+            "max_features": settings.max_features,
+            "torch": torch.__version__,
+            "model": type(self._model).__name__,
+            "samples": len(self._probe),
+        }
         if layers.readout is not None:
             options |= {"readout": layers.readout.name, "width": layers.readout.module.in_features}
         return {
@@ -170,7 +177,7 @@ class Run:
             "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
         }
 
-    def _continue(self, start: dict[str, Any], first_step: int | None) -> None:
+    def _continue(self, start: dict[str, Json], first_step: int | None) -> None:
         """Go on where the folder's run stopped, if it is the same one."""
         old = next((entry for entry in self._entries if entry["kind"] == "start"), None)
         for key in ("layers", "classes", "probe") if old is not None else ():
@@ -213,7 +220,7 @@ class Run:
             raise ValueError("record must be read in process 0 of a distributed run, which measures")
         return assemble(self._entries)
 
-    def step(self, at: int | None = None, **values: Any) -> None:
+    def step(self, at: int | None = None, **values: SupportsFloat) -> None:
         """Tell that a training step is done, and measure if it is time to.
 
         at: number of steps done, if the loop counts them itself. values: numbers to keep beside the measurements, such
@@ -250,21 +257,21 @@ class Run:
                 each.log(shown, self._step)
         cadence.measured += 1
 
-    def _slow(self, features: Any) -> dict[str, Any]:
+    def _slow(self, features: Features) -> dict[str, Json]:
         """Spectrum and elasticity; one that fails leaves the other, and what was measured already, alone."""
-        numbers: dict[str, Any] = {}
+        numbers: dict[str, Json] = {}
         self._guarded(lambda: numbers.update(measuring.spectrum(features, self._probe)))
         if not measuring.can_step(self._probe):
             loss = self._settings.loss
             self._guarded(lambda: numbers.update(measuring.elasticity(self._model, self._probe, loss)))
         return numbers
 
-    def _write(self, entry: dict[str, Any]) -> None:
+    def _write(self, entry: dict[str, Json]) -> None:
         if self._journal is not None:
             self._journal.append(entry)
         self._entries.append(entry)
 
-    def _guarded(self, work: Callable[[], Any]) -> None:
+    def _guarded(self, work: Callable[[], object]) -> None:
         """Training goes on whatever happens here; the first failure is told."""
         try:
             work()
@@ -301,5 +308,5 @@ class Run:
     def __enter__(self) -> "Run":
         return self
 
-    def __exit__(self, kind: Any, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(last=kind is None)

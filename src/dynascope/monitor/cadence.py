@@ -4,9 +4,8 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
-from dynascope.checks import count, scalar
+from dynascope.checks import Given, count, scalar
 
 PER_DECADE = 10
 
@@ -41,10 +40,10 @@ class Cadence:
 
     def __init__(
         self,
-        every: Any = None,
-        max_overhead: Any = None,
+        every: Given[int | str | None] = None,
+        max_overhead: Given[float | None] = None,
         *,
-        slow: Any = 10,
+        slow: Given[int] = 10,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         if every is not None and every != "log":

@@ -1,11 +1,26 @@
 """Watch a run of the Hugging Face Trainer: `Trainer(…, callbacks=[WatchCallback(probe=(inputs, labels))])`."""
 
 import functools
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import torch
 
 from dynascope.monitor.attach import Run, watch
 from dynascope.monitor.loggers import needs
-from dynascope.monitor.probing import moved_to
+from dynascope.monitor.probing import Pair, moved_to
+
+
+@runtime_checkable
+class _State(Protocol):
+    """What is used of the state of the Trainer."""
+
+    @property
+    def is_world_process_zero(self) -> bool: ...
+    @property
+    def global_step(self) -> int: ...
+    @property
+    def log_history(self) -> Sequence[Mapping[str, float]]: ...
 
 
 class Watching:
@@ -15,12 +30,14 @@ class Watching:
     returns, without labels. The last loss that the Trainer logged is kept as train_loss.
     """
 
-    def __init__(self, probe: Any, every: Any = None, **options: Any) -> None:
+    def __init__(self, probe: Pair, every: int | str | None = None, **options: Any) -> None:
         super().__init__()
         self._probe, self._every, self._options = probe, every, options
         self.run: Run | None = None
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+    def on_train_begin(
+        self, args: object, state: _State, control: object, *, model: torch.nn.Module, **_: object
+    ) -> None:
         """Begin in the process that measures."""
         if state.is_world_process_zero:
             inputs, labels = self._probe
@@ -29,26 +46,26 @@ class Watching:
                 model, (moved_to(inputs, device), labels), self._every, first_step=state.global_step, **self._options
             )
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_step_end(self, args: object, state: _State, control: object, **_: object) -> None:
         """Step, with the newest loss of the Trainer's log."""
         if self.run is not None:
             losses = [entry["loss"] for entry in state.log_history[-5:] if "loss" in entry]
             self.run.step(at=state.global_step, **({"loss": losses[-1]} if losses else {}))
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_train_end(self, args: object, state: _State, control: object, **_: object) -> None:
         """Measure the final state and write the record."""
         if self.run is not None:
             self.run.close()
 
 
 @functools.cache
-def _callback() -> Any:
+def _callback() -> type:
     """The class that the Trainer accepts."""
     base = needs("transformers", "transformers").TrainerCallback
     return type("WatchCallback", (Watching, base), {"__doc__": Watching.__doc__})
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> type:
     if name == "WatchCallback":
         return _callback()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

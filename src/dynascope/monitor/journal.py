@@ -11,7 +11,8 @@ import time
 import weakref
 import zlib
 from pathlib import Path
-from typing import Any
+
+from dynascope.records import Json
 
 try:
     import fcntl
@@ -31,14 +32,14 @@ def is_run(path: str | os.PathLike[str]) -> bool:
     return (Path(path) / NAME).is_file()
 
 
-def _line(entry: dict[str, Any]) -> bytes:
+def _line(entry: dict[str, Json]) -> bytes:
     text = json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode()
     return b"%08x %s\n" % (zlib.crc32(text), text)
 
 
-def _entries(content: bytes) -> tuple[list[dict[str, Any]], int]:
+def _entries(content: bytes) -> tuple[list[dict[str, Json]], int]:
     """Entries up to the first that is not whole, and the number of bytes that they take."""
-    entries: list[dict[str, Any]] = []
+    entries: list[dict[str, Json]] = []
     whole = 0
     for line in content.splitlines(keepends=True):
         mark, _, text = line.removesuffix(b"\n").partition(b" ")
@@ -49,7 +50,7 @@ def _entries(content: bytes) -> tuple[list[dict[str, Any]], int]:
     return entries, whole
 
 
-def read(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
+def read(folder: str | os.PathLike[str]) -> list[dict[str, Json]]:
     """Read every whole entry, while the run goes on or after it was killed.
 
     >>> import tempfile
@@ -102,7 +103,7 @@ class Journal:
             held = weakref.WeakMethod(self._leave)
             os.register_at_fork(after_in_child=lambda: (leave := held()) and leave())
 
-    def append(self, entry: dict[str, Any]) -> None:
+    def append(self, entry: dict[str, Json]) -> None:
         """Write one entry, and return when it is on disk."""
         line = _line(entry)
         try:

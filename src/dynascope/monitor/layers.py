@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import nn
+from torch.utils.hooks import RemovableHandle
 
-from dynascope.monitor.probing import Probe, feed, logits_of
+from dynascope.checks import Given
+from dynascope.monitor.probing import Inputs, Probe, feed, logits_of
 
 REDUCTIONS = ("pool", "flatten", "mean", "first", "last")
 MAX_FEATURES = 4096
@@ -62,7 +63,7 @@ class Layers:
         return ["input"] * self.with_input + [layer.name for layer in self.hidden]
 
 
-def find_layers(model: nn.Module, probe: Probe, named: Any = None) -> Layers:
+def find_layers(model: nn.Module, probe: Probe, named: Given[Sequence[str] | None] = None) -> Layers:
     """Run a few samples of the probe and find the model's layers.
 
     named: names of submodules whose outputs are to be the layers; by default they are found as this file says above.
@@ -99,19 +100,19 @@ def find_layers(model: nn.Module, probe: Probe, named: Any = None) -> Layers:
     return Layers(tuple(kept), last, skipped, with_input)
 
 
-def _trace(model: nn.Module, inputs: Any) -> tuple[_Call, torch.Tensor]:
+def _trace(model: nn.Module, inputs: Inputs) -> tuple[_Call, torch.Tensor]:
     """The tree of calls of one forward pass, and the logits."""
     root = _Call("", model, 0)
     open_calls, seen = [root], Counter[nn.Module]()
     paths = {module: path for path, module in model.named_modules()}
 
-    def enter(module: nn.Module, args: Any, kwargs: Any) -> None:
+    def enter(module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         call = _Call(_clean(paths[module]), module, seen[module], _first_tensor((*args, *kwargs.values())))
         seen[module] += 1
         open_calls[-1].inner.append(call)
         open_calls.append(call)
 
-    def leave(module: nn.Module, _args: Any, made: Any) -> None:
+    def leave(module: nn.Module, _args: tuple[object, ...], made: object) -> None:
         open_calls.pop().made = _first_tensor(made)
 
     with _hooks() as hooks:
@@ -127,8 +128,8 @@ def _trace(model: nn.Module, inputs: Any) -> tuple[_Call, torch.Tensor]:
 
 
 @contextmanager
-def _hooks() -> Iterator[list[Any]]:
-    held: list[Any] = []
+def _hooks() -> Iterator[list[RemovableHandle]]:
+    held: list[RemovableHandle] = []
     try:
         yield held
     finally:
@@ -136,7 +137,7 @@ def _hooks() -> Iterator[list[Any]]:
             hook.remove()
 
 
-def _first_tensor(values: Any) -> torch.Tensor | None:
+def _first_tensor(values: object) -> torch.Tensor | None:
     if isinstance(values, torch.Tensor):
         return values
     if isinstance(values, Mapping):
@@ -227,7 +228,7 @@ def _open(call: _Call, opened: Mapping[nn.Module, bool]) -> list[_Call]:
     return units
 
 
-def _chosen(model: nn.Module, root: _Call, named: Any) -> list[tuple[_Call, _Call, bool]]:
+def _chosen(model: nn.Module, root: _Call, named: Given[Sequence[str]]) -> list[tuple[_Call, _Call, bool]]:
     if not isinstance(named, list | tuple) or not named:
         raise ValueError(f"layers must be a list of names of submodules, got {named!r}")
     known = [_clean(path) for path, _ in model.named_modules() if path]
@@ -360,10 +361,10 @@ def read_features(
                     raise ValueError(f"layer {layer.name!r} no longer gives a tensor")
                 pieces[place].append(reduce(tensor, layer, "flatten" if layer is layers.readout else how, limit))
 
-    def enter(module: nn.Module, args: Any, kwargs: Any) -> None:
+    def enter(module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         take(module, _first_tensor((*args, *kwargs.values())), True)
 
-    def leave(module: nn.Module, _args: Any, made: Any) -> None:
+    def leave(module: nn.Module, _args: tuple[object, ...], made: object) -> None:
         take(module, _first_tensor(made), False)
         calls[module] += 1
 
@@ -377,7 +378,7 @@ def read_features(
             logits.append(logits_of(feed(model, chunk)).detach().clone())
     joined = [torch.cat(each) for each in pieces]
     hidden = joined[: len(layers.hidden)]
-    if layers.with_input:
+    if layers.with_input and isinstance(probe.inputs, torch.Tensor):
         shown = Layer("input", model, 0, True, 0, probe.inputs.ndim > 3)
         hidden = [reduce(probe.inputs, shown, how, limit), *hidden]
     return Features(hidden, joined[-1] if layers.readout else hidden[-1], torch.cat(logits))

@@ -1,11 +1,23 @@
 """Watch a run of PyTorch Lightning: `Trainer(callbacks=[WatchCallback(probe=(x, y), out="runs/first")])`."""
 
 import functools
-from typing import Any
+from typing import Any, Protocol, cast, runtime_checkable
+
+import torch
 
 from dynascope.monitor.attach import Run, watch
 from dynascope.monitor.loggers import needs
-from dynascope.monitor.probing import moved_to
+from dynascope.monitor.probing import Pair, moved_to
+
+
+@runtime_checkable
+class _Trainer(Protocol):
+    """What is used of Lightning's Trainer."""
+
+    @property
+    def is_global_zero(self) -> bool: ...
+    @property
+    def global_step(self) -> int: ...
 
 
 class Watching:
@@ -15,39 +27,46 @@ class Watching:
     watch, by default the whole module, whose forward must return logits. The training loss is kept as train_loss.
     """
 
-    def __init__(self, probe: Any, every: Any = None, *, part: str = "", **options: Any) -> None:
+    def __init__(self, probe: Pair, every: int | str | None = None, *, part: str = "", **options: Any) -> None:
         super().__init__()
         self._probe, self._every, self._part, self._options = probe, every, part, options
         self.run: Run | None = None
 
-    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_fit_start(self, trainer: _Trainer, pl_module: torch.nn.Module) -> None:
         """Begin in the process that measures."""
         if trainer.is_global_zero:
-            device = pl_module.device
+            device = cast(torch.device, pl_module.device)
             inputs, labels = self._probe
             model = pl_module.get_submodule(self._part)
             probe = (moved_to(inputs, device), labels)
             self.run = watch(model, probe, self._every, first_step=trainer.global_step, **self._options)
 
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_end(
+        self,
+        trainer: _Trainer,
+        pl_module: torch.nn.Module,
+        outputs: torch.Tensor | dict[str, Any] | None,
+        batch: object,
+        batch_idx: int,
+    ) -> None:
         """Step, once for each step of the optimiser."""
         if self.run is not None and trainer.global_step != self.run.steps:
             loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
             self.run.step(at=trainer.global_step, **({} if loss is None else {"loss": loss}))
 
-    def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_fit_end(self, trainer: _Trainer, pl_module: torch.nn.Module) -> None:
         """Measure the final state and write the record."""
         if self.run is not None:
             self.run.close()
 
-    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+    def on_exception(self, trainer: _Trainer, pl_module: torch.nn.Module, exception: BaseException) -> None:
         """Write the record of what there is."""
         if self.run is not None:
             self.run.close(last=False)
 
 
 @functools.cache
-def _callback() -> Any:
+def _callback() -> type:
     """The class that Lightning accepts, under either of its two names."""
     try:
         base = needs("lightning.pytorch", "lightning").Callback
@@ -56,7 +75,7 @@ def _callback() -> Any:
     return type("WatchCallback", (Watching, base), {"__doc__": Watching.__doc__})
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> type:
     if name == "WatchCallback":
         return _callback()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,8 +4,10 @@ Each adapter takes an object that the user has already, or makes one; the packag
 """
 
 import importlib
+import os
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from types import ModuleType
+from typing import Protocol, runtime_checkable
 
 PREFIX = "dynascope/"
 
@@ -26,7 +28,7 @@ class Logger(Protocol):
         ...
 
 
-def needs(package: str, install: str) -> Any:
+def needs(package: str, install: str) -> ModuleType:
     """Import an optional package, or say how to install it.
 
     >>> needs("no_such_package", "no-such-package")
@@ -39,6 +41,23 @@ def needs(package: str, install: str) -> Any:
         raise ImportError(f"{package} is not installed; run: pip install {install}", name=package) from error
 
 
+@runtime_checkable
+class ScalarWriter(Protocol):
+    """What is used of TensorBoard's SummaryWriter.
+
+    >>> isinstance("runs", ScalarWriter)
+    False
+    """
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int, /) -> object:
+        """Store one number."""
+        ...
+
+    def flush(self) -> object:
+        """Bring what is stored to disk."""
+        ...
+
+
 class TensorBoard:
     """Scalars for TensorBoard. writer: a SummaryWriter, or the folder for a new one.
 
@@ -46,17 +65,35 @@ class TensorBoard:
     'log'
     """
 
-    def __init__(self, writer: Any = "runs") -> None:
-        if not hasattr(writer, "add_scalar"):
+    def __init__(self, writer: ScalarWriter | str | os.PathLike[str] = "runs") -> None:
+        if isinstance(writer, str | os.PathLike):
             needs("tensorboard", "tensorboard")
-            writer = needs("torch.utils.tensorboard", "tensorboard").SummaryWriter(str(writer))
-        self.writer = writer
+            self.writer: ScalarWriter = needs("torch.utils.tensorboard", "tensorboard").SummaryWriter(str(writer))
+        else:
+            self.writer = writer
 
     def log(self, values: Mapping[str, float], step: int) -> None:
         """Add one scalar per number."""
         for name, value in values.items():
             self.writer.add_scalar(PREFIX + name, value, step)
         self.writer.flush()
+
+
+@runtime_checkable
+class WandBRun(Protocol):
+    """What is used of a run of Weights & Biases.
+
+    >>> isinstance(None, WandBRun)
+    False
+    """
+
+    def define_metric(self, name: str, step_metric: str | None = None) -> object:
+        """Say against which number a number is shown."""
+        ...
+
+    def log(self, data: dict[str, float]) -> object:
+        """Store named numbers."""
+        ...
 
 
 class WandB:
@@ -68,17 +105,30 @@ class WandB:
     'log'
     """
 
-    def __init__(self, run: Any = None) -> None:
+    def __init__(self, run: WandBRun | None = None) -> None:
         if run is None:
             wandb = needs("wandb", "wandb")
             run = wandb.run or wandb.init()
-        self.run = run
-        run.define_metric(PREFIX + "step")
-        run.define_metric(PREFIX + "*", step_metric=PREFIX + "step")
+        self.run: WandBRun = run
+        self.run.define_metric(PREFIX + "step")
+        self.run.define_metric(PREFIX + "*", step_metric=PREFIX + "step")
 
     def log(self, values: Mapping[str, float], step: int) -> None:
         """Log all numbers together."""
         self.run.log({**{PREFIX + name: value for name, value in values.items()}, PREFIX + "step": step})
+
+
+@runtime_checkable
+class MetricClient(Protocol):
+    """What is used of MLflow.
+
+    >>> isinstance(None, MetricClient)
+    False
+    """
+
+    def log_metrics(self, metrics: dict[str, float], step: int) -> object:
+        """Store named numbers of a training step."""
+        ...
 
 
 class MLflow:
@@ -88,7 +138,7 @@ class MLflow:
     'log'
     """
 
-    def __init__(self, client: Any = None) -> None:
+    def __init__(self, client: MetricClient | ModuleType | None = None) -> None:
         self.client = needs("mlflow", "mlflow") if client is None else client
 
     def log(self, values: Mapping[str, float], step: int) -> None:

@@ -1,22 +1,23 @@
 """What is measured on the probe: quick numbers each time, slow ones now and then."""
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import nn
 
 from dynascope.measure.collapse import neural_collapse
-from dynascope.measure.elasticity import class_elasticity
+from dynascope.measure.elasticity import Loss, class_elasticity
 from dynascope.measure.separation import data_separation
 from dynascope.measure.spectrum import feature_spectrum, minimum_feature_distance
 from dynascope.monitor.layers import Features, Layers
 from dynascope.monitor.probing import Logits, Probe
+from dynascope.records import Json
 
 SIGNS = ("nc1", "nc2_norm", "nc2_angle", "nc3", "nc4")
 FEATURES = 32  # strongest features of the spectrum that are kept
 ELASTIC_SAMPLES, ELASTIC_STEPS, ELASTIC_CLASSES = 8, 2, 100
-Numbers = dict[str, Any]
+Numbers = dict[str, Json]
 
 
 def quick(features: Features, probe: Probe, layers: Layers, *, class_logits: bool = False) -> Numbers:
@@ -49,11 +50,11 @@ def _finite(tensor: torch.Tensor) -> bool:
     return bool(torch.isfinite(tensor).all())
 
 
-def _readout(layers: Layers, probe: Probe) -> tuple[Any, Any]:
+def _readout(layers: Layers, probe: Probe) -> tuple[torch.Tensor, torch.Tensor | None] | tuple[None, None]:
     """Rows of the readout that stand for the probe's classes."""
     if layers.readout is None:
         return None, None
-    linear: Any = layers.readout.module
+    linear: Any = layers.readout.module  # a Linear, or what acts like one
     rows = torch.as_tensor(probe.classes, device=linear.weight.device)
     return linear.weight.detach()[rows], None if linear.bias is None else linear.bias.detach()[rows]
 
@@ -97,7 +98,7 @@ def can_step(probe: Probe) -> str:
     return "" if np.bincount(probe.codes).min() >= 2 else "every class needs two samples or more"
 
 
-def elasticity(model: nn.Module, probe: Probe, loss: Any) -> Numbers:
+def elasticity(model: nn.Module, probe: Probe, loss: Loss) -> Numbers:
     """How a step on a sample of one class moves the logits of others, on up to 8 samples of each class, 2 stepped on.
 
     >>> probe = Probe.of((torch.eye(2).repeat(3, 1), [0, 1] * 3), nn.Linear(2, 2))
@@ -107,7 +108,8 @@ def elasticity(model: nn.Module, probe: Probe, loss: Any) -> Numbers:
     chosen = np.sort(
         np.concatenate([np.flatnonzero(probe.codes == k)[:ELASTIC_SAMPLES] for k in range(len(probe.classes))])
     )
-    inputs = probe.inputs[torch.as_tensor(chosen, device=probe.inputs.device)]
+    held = cast(torch.Tensor, probe.inputs)  # `can_step` asks for it
+    inputs = held[torch.as_tensor(chosen, device=held.device)]
     labels = probe.labels[chosen]
     found = class_elasticity(Logits(model), inputs, labels, loss=loss, steps_per_class=ELASTIC_STEPS)
     numbers: Numbers = {name: found[name].values.tolist() for name in ("elasticity", "pull")}

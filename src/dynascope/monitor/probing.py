@@ -3,14 +3,16 @@
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import nn
 
 from dynascope.measure.arrays import class_codes
 
+Inputs = torch.Tensor | tuple[torch.Tensor, ...] | Mapping[str, torch.Tensor]
+Pair = tuple[Inputs, ArrayLike]  # a probe as it is given: inputs, labels
 CHUNK = 256  # samples per forward pass
 
 
@@ -25,12 +27,12 @@ class Probe:
     ([5, 7], [0, 0, 1, 1])
     """
 
-    inputs: Any
+    inputs: Inputs
     classes: np.ndarray
     codes: np.ndarray
 
     @classmethod
-    def of(cls, probe: Any, model: nn.Module) -> "Probe":
+    def of(cls, probe: object, model: nn.Module) -> "Probe":
         """Check (inputs, labels) against each other and against the model's device; nothing runs yet."""
         if not isinstance(probe, tuple | list) or len(probe) != 2:
             raise ValueError(f"probe must be a pair (inputs, labels), got {type(probe).__name__}")
@@ -65,12 +67,12 @@ class Probe:
         """The label of each sample, as the model knows it."""
         return np.asarray(self.classes[self.codes])
 
-    def chunks(self, size: int = CHUNK) -> Iterator[Any]:
+    def chunks(self, size: int = CHUNK) -> Iterator[Inputs]:
         """Pieces of the inputs, in order."""
         for first in range(0, len(self), size):
             yield self.part(slice(first, first + size))
 
-    def part(self, chosen: slice) -> Any:
+    def part(self, chosen: slice) -> Inputs:
         """Some samples of the inputs."""
         return _each(self.inputs, lambda tensor: tensor[chosen])
 
@@ -83,7 +85,7 @@ class Probe:
         return f"{sum_:08x}"
 
 
-def _tensors(inputs: Any) -> list[torch.Tensor]:
+def _tensors(inputs: object) -> list[torch.Tensor]:
     held = (
         list(inputs.values())
         if isinstance(inputs, Mapping)
@@ -91,26 +93,27 @@ def _tensors(inputs: Any) -> list[torch.Tensor]:
         if isinstance(inputs, tuple)
         else [inputs]
     )
-    if not held or not all(isinstance(each, torch.Tensor) and each.ndim >= 1 and len(each) for each in held):
+    tensors = [each for each in held if isinstance(each, torch.Tensor) and each.ndim >= 1 and len(each)]
+    if not held or len(tensors) < len(held):
         raise ValueError(
             "probe inputs must be a tensor (sample, …), or a tuple or dict of tensors as the model takes them, "
             f"got {type(inputs).__name__}"
         )
-    return held
+    return tensors
 
 
-def _keep(inputs: Any) -> Any:
+def _keep(inputs: Inputs) -> Inputs:
     """A copy: a batch that the user reuses as a buffer must not change under the monitor."""
     return _each(inputs, lambda tensor: tensor.detach().clone())
 
 
-def _each(inputs: Any, work: Callable[[Any], Any]) -> Any:
+def _each(inputs: Inputs, work: Callable[[torch.Tensor], torch.Tensor]) -> Inputs:
     if isinstance(inputs, Mapping):
         return {name: work(each) for name, each in inputs.items()}
     return tuple(work(each) for each in inputs) if isinstance(inputs, tuple) else work(inputs)
 
 
-def moved_to(inputs: Any, device: Any) -> Any:
+def moved_to(inputs: Inputs, device: torch.device | str) -> Inputs:
     """Bring inputs, one tensor or several, to a device.
 
     >>> moved_to({"x": torch.ones(1)}, "cpu")
@@ -119,7 +122,7 @@ def moved_to(inputs: Any, device: Any) -> Any:
     return _each(inputs, lambda tensor: tensor.to(device))
 
 
-def feed(model: nn.Module, inputs: Any) -> Any:
+def feed(model: nn.Module, inputs: Inputs) -> object:
     """Call a model with a tensor, a tuple of arguments or a dict of named ones.
 
     >>> feed(nn.Identity(), {"input": torch.ones(1)})
@@ -130,7 +133,7 @@ def feed(model: nn.Module, inputs: Any) -> Any:
     return model(*inputs) if isinstance(inputs, tuple) else model(inputs)
 
 
-def logits_of(returned: Any) -> torch.Tensor:
+def logits_of(returned: object) -> torch.Tensor:
     """Find the logits (sample, class) in what a model returns: a tensor, a tuple, a dict or an object with `logits`.
 
     A tuple or dict is searched for "logits", then for its first tensor with two axes.
@@ -141,8 +144,8 @@ def logits_of(returned: Any) -> torch.Tensor:
     named = returned.get("logits") if isinstance(returned, Mapping) else getattr(returned, "logits", None)
     if isinstance(named, torch.Tensor):
         returned = named
-    found = list(returned.values()) if isinstance(returned, Mapping) else returned
-    found = found if isinstance(found, tuple | list) else [found]
+    held = list(returned.values()) if isinstance(returned, Mapping) else returned
+    found = held if isinstance(held, tuple | list) else [held]
     for each in found:
         if isinstance(each, torch.Tensor) and each.ndim == 2 and each.is_floating_point():
             return each
@@ -164,6 +167,6 @@ class Logits(nn.Module):
         super().__init__()
         self.inner = model
 
-    def forward(self, inputs: Any) -> torch.Tensor:
+    def forward(self, inputs: Inputs) -> torch.Tensor:
         """Return logits alone."""
         return logits_of(feed(self.inner, inputs))

@@ -3,14 +3,13 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from dynascope.measure.separation import DEAD_BELOW, MARGIN, describe
 from dynascope.monitor import journal
-from dynascope.records import load, with_provenance
+from dynascope.records import Json, load, with_provenance
 
 # name -> (dimensions after step, what it is)
 VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
@@ -48,7 +47,7 @@ def open_run(path: str | os.PathLike[str]) -> xr.Dataset:
     return load(path) if Path(path).is_file() else assemble(journal.read(path))
 
 
-def assemble(entries: Sequence[Mapping[str, Any]]) -> xr.Dataset:
+def assemble(entries: Sequence[Mapping[str, Json]]) -> xr.Dataset:
     """Make the record of a run from the entries of its journal.
 
     Dimensions are step, layer, class, source (class stepped on), output, feature; what was not measured at a step is
@@ -99,8 +98,8 @@ def _time_attributes() -> dict[str, str]:
     return {"long_name": "wall time since the start", "units": "s"}
 
 
-def _in_order(entries: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    kept: list[Mapping[str, Any]] = []
+def _in_order(entries: list[Mapping[str, Json]]) -> list[Mapping[str, Json]]:
+    kept: list[Mapping[str, Json]] = []
     for entry in entries:
         while kept and kept[-1]["step"] >= entry["step"]:
             kept.pop()
@@ -108,7 +107,7 @@ def _in_order(entries: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return kept
 
 
-def _stack(values: Sequence[Any]) -> np.ndarray:
+def _stack(values: Sequence[Json]) -> np.ndarray:
     """One array over steps; what is missing or shorter is filled with NaN."""
     arrays = [None if value is None else np.asarray(value, dtype=float) for value in values]
     known = [array.shape for array in arrays if array is not None]
@@ -116,12 +115,12 @@ def _stack(values: Sequence[Any]) -> np.ndarray:
     whole = np.full((len(arrays), *shape), np.nan)
     for place, array in enumerate(arrays):
         if array is not None:
-            part: tuple[Any, ...] = (place, *(slice(size) for size in array.shape))
+            part: tuple[int | slice, ...] = (place, *(slice(size) for size in array.shape))
             whole[part] = array
     return whole
 
 
-def _shapes(loads: np.ndarray) -> dict[str, Any]:
+def _shapes(loads: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """What follows from the loads (step, layer): increments and the shape of the curve."""
     names = ("increment", "dead", "linearity", "curvature", "bend", "shape")
     if loads.shape[1] < 2:

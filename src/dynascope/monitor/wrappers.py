@@ -1,13 +1,11 @@
 """The module itself, out of what compilers and parallel training wrap around it."""
 
-from typing import Any
-
 from torch import nn
 
 _SHARDED = ("FullyShardedDataParallel", "FSDPModule")
 
 
-def uncompiled(model: Any) -> nn.Module:
+def uncompiled(model: object) -> nn.Module:
     """Take the module itself out of what torch.compile, DataParallel and DistributedDataParallel wrap around it.
 
     >>> inner = nn.Linear(2, 2)

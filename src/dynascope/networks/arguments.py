@@ -1,24 +1,27 @@
 """What an ensemble is given, at the door: converted, or refused with a sentence that names the argument."""
 
 import copy
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
 from dynascope.checks import as_float, count, one_of, require
 from dynascope.data.corruption import checked_labels
 from dynascope.networks.measuring import MEASURES
 from dynascope.networks.network import Network
 
+Pair = tuple[ArrayLike, ArrayLike]  # inputs, and labels or targets
 _CHANGEABLE = ("learning_rate", "weight_decay", "label_noise", "input_noise")
 _AT_MOST = {"momentum": 1.0, "label_noise": 1.0, "dropout": 0.999}
 _ANY_SIGN = ("slope", "input_scale", "output_scale", "weight_scale", "target_scale")
 
 
-def trial_numbers(trials: Any) -> np.ndarray:
+def trial_numbers(trials: int | Sequence[int] | np.ndarray) -> np.ndarray:
     """Numbers of the trials, from how many or from a list, in which one may come again to run with other settings.
 
     >>> trial_numbers(2).tolist(), trial_numbers([7, 7]).tolist()
@@ -26,32 +29,38 @@ def trial_numbers(trials: Any) -> np.ndarray:
     """
     if np.ndim(trials) == 0:
         return np.arange(count("trials", trials))
-    numbers = np.array([count("trials", each, at_least=0) for each in trials], np.int64)
+    numbers = np.array([count("trials", each, at_least=0) for each in cast(Sequence[int], trials)], np.int64)
     if numbers.size == 0:
         raise ValueError(f"trials must be a number, or a list of the numbers of trials, got {trials!r}")
     return numbers
 
 
-def per_trial(given: Mapping[str, Any], trials: int, prefix: str = "") -> dict[str, np.ndarray]:
-    """One number for each trial, of each setting.
+def one_per_trial(name: str, value: ArrayLike, trials: int, prefix: str = "") -> np.ndarray:
+    """One number for each trial, of a setting.
 
-    >>> per_trial({"momentum": 0.5}, 2)["momentum"].tolist()
+    >>> one_per_trial("momentum", 0.5, 2).tolist()
     [0.5, 0.5]
     """
-    found = {}
-    for name, value in given.items():
-        shown, values = prefix + name, as_float(prefix + name, value)
-        if values.shape not in ((), (trials,)):
-            raise ValueError(f"{shown} must be one number or {trials}, one for each trial, got shape {values.shape}")
-        if name not in _ANY_SIGN:
-            require(shown, values, values >= 0, "be at least 0")
-        if name in _AT_MOST:
-            require(shown, values, values <= _AT_MOST[name], f"be at most {_AT_MOST[name]}")
-        found[name] = np.broadcast_to(values, (trials,)).copy()
-    return found
+    shown, values = prefix + name, as_float(prefix + name, value)
+    if values.shape not in ((), (trials,)):
+        raise ValueError(f"{shown} must be one number or {trials}, one for each trial, got shape {values.shape}")
+    if name not in _ANY_SIGN:
+        require(shown, values, values >= 0, "be at least 0")
+    if name in _AT_MOST:
+        require(shown, values, values <= _AT_MOST[name], f"be at most {_AT_MOST[name]}")
+    return np.broadcast_to(values, (trials,)).copy()
 
 
-def vary(network: Network, given: Any, trials: int) -> dict[str, np.ndarray]:
+def per_trial(given: Mapping[str, ArrayLike], trials: int, prefix: str) -> dict[str, np.ndarray]:
+    """One number for each trial, of each setting.
+
+    >>> per_trial({"dropout": 0.5}, 2, "vary: ")["dropout"].tolist()
+    [0.5, 0.5]
+    """
+    return {name: one_per_trial(name, value, trials, prefix) for name, value in given.items()}
+
+
+def vary(network: Network, given: Mapping[str, ArrayLike] | None, trials: int) -> dict[str, np.ndarray]:
     """Settings of the network, one for each trial; those that it does not have are refused.
 
     >>> from dynascope.networks import LeNet
@@ -66,18 +75,19 @@ def vary(network: Network, given: Any, trials: int) -> dict[str, np.ndarray]:
     return per_trial(given or {}, trials, "vary: ")
 
 
-def later(network: Network, given: Any, trials: int, steps: int) -> dict[int, dict[str, np.ndarray]]:
+def later(network: Network, given: object, trials: int, steps: int) -> dict[int, dict[str, np.ndarray]]:
     """Settings that change after a step: {step: {name: value}}.
 
     >>> from dynascope.networks import MLP
     >>> later(MLP(), {5: {"dropout": 0.1}}, 2, 9)
     {5: {'dropout': array([0.1, 0.1])}}
     """
-    if given is not None and not (isinstance(given, Mapping) and all(isinstance(v, Mapping) for v in given.values())):
+    given = {} if given is None else given
+    if not isinstance(given, Mapping) or not all(isinstance(each, Mapping) for each in given.values()):
         raise ValueError(f"later must be {{step: {{setting: value}}}}, got {given!r}")
     known = (*_CHANGEABLE, *(name for name in network.adjustable if name != "weight_scale"))
     found = {}
-    for step, settings in sorted((given or {}).items()):
+    for step, settings in sorted(given.items()):
         if count("later", step) >= steps:
             raise ValueError(f"later must name steps before the last, {steps}, got {step}")
         for name in settings:
@@ -96,7 +106,7 @@ def has_batch_norm(network: Network) -> bool:
     return any(isinstance(layer, torch.nn.modules.batchnorm._BatchNorm) for layer in network.modules())
 
 
-def device(given: Any) -> str:
+def device(given: str | torch.device | None) -> str:
     """A device that is there; a GPU if there is one and none is named.
 
     >>> device("cpu")
@@ -121,7 +131,7 @@ def device_name(device: str) -> str:
     return torch.cuda.get_device_name(device) if device.startswith("cuda") else "cpu"
 
 
-def inputs(name: str, x: Any, network: Network) -> np.ndarray:
+def inputs(name: str, x: ArrayLike, network: Network) -> np.ndarray:
     """Inputs (sample, *shape of the network), finite, or tokens that it knows.
 
     >>> from dynascope.networks import MLP
@@ -143,7 +153,7 @@ def inputs(name: str, x: Any, network: Network) -> np.ndarray:
     return values.astype(np.int64)
 
 
-def answers(name: str, y: Any, network: Network, *, trials: int, loss: str) -> np.ndarray:
+def answers(name: str, y: ArrayLike, network: Network, *, trials: int, loss: str) -> np.ndarray:
     """Labels (1 or trial, sample), or with the squared loss targets (1 or trial, sample, output).
 
     >>> from dynascope.networks import MLP
@@ -165,7 +175,7 @@ def answers(name: str, y: Any, network: Network, *, trials: int, loss: str) -> n
     return np.stack([checked_labels(f"{name}[{i}]", row, network.classes)[0] for i, row in enumerate(values)])
 
 
-def pair(name: str, given: Any, network: Network, *, trials: int, loss: str) -> tuple[np.ndarray, np.ndarray]:
+def pair(name: str, given: object, network: Network, *, trials: int, loss: str) -> tuple[np.ndarray, np.ndarray]:
     """Inputs, and labels or targets, of the same samples.
 
     >>> from dynascope.networks import MLP
@@ -182,7 +192,9 @@ def pair(name: str, given: Any, network: Network, *, trials: int, loss: str) -> 
     return x, y
 
 
-def measures(given: Any, network: Network, probes: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> tuple[str, ...]:
+def measures(
+    given: str | Sequence[str], network: Network, probes: Mapping[str, tuple[np.ndarray, np.ndarray]]
+) -> tuple[str, ...]:
     """Names of measures that can be taken on these probes.
 
     >>> from dynascope.networks import LeNet
@@ -205,7 +217,7 @@ def measures(given: Any, network: Network, probes: Mapping[str, tuple[np.ndarray
     return names
 
 
-def record_steps(steps: int, record_every: Any) -> list[int]:
+def record_steps(steps: int, record_every: int | Sequence[int] | np.ndarray) -> list[int]:
     """Steps at which to record.
 
     >>> record_steps(5, 2), record_steps(5, [1])
@@ -214,13 +226,13 @@ def record_steps(steps: int, record_every: Any) -> list[int]:
     if np.ndim(record_every) == 0:
         every = count("record_every", record_every)
         return sorted({*range(0, steps + 1, every), steps})
-    chosen = [count("record_every", each, at_least=0) for each in record_every]
+    chosen = [count("record_every", each, at_least=0) for each in cast(Sequence[int], record_every)]
     if not chosen or chosen != sorted(set(chosen)) or chosen[-1] > steps:
         raise ValueError(f"record_every must be a number, or increasing steps up to {steps}, got {record_every!r}")
     return sorted({*chosen, steps})
 
 
-def npz(checkpoint: Any) -> Path:
+def npz(checkpoint: str | os.PathLike[str]) -> Path:
     """A file for a checkpoint.
 
     >>> npz("run.pt")

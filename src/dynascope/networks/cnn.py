@@ -1,6 +1,6 @@
 """A convolutional network whose blocks all have the same shape, so that layers can be compared."""
 
-from typing import Any
+from collections.abc import Sequence
 
 from torch import nn
 
@@ -21,7 +21,7 @@ class CNN(Network):
     slope: of the leaky ReLU below 0
     dropout: share of the values that are set to 0
 
-    Probe points: after each pooling. Source: spring–block paper, appendix.
+    Probe points: after each pooling. Source: spring-block appendix.
 
     >>> CNN(depth=2).probes
     ('pool_1', 'pool_2')
@@ -29,13 +29,13 @@ class CNN(Network):
 
     def __init__(
         self,
-        shape: Any = (1, 28, 28),
-        classes: Any = 10,
+        shape: Sequence[int] = (1, 28, 28),
+        classes: int = 10,
         *,
-        channels: Any = 20,
-        depth: Any = 7,
-        slope: Any = 0.0,
-        dropout: Any = 0.0,
+        channels: int = 20,
+        depth: int = 7,
+        slope: float = 0.0,
+        dropout: float = 0.0,
     ) -> None:
         shape = tuple(count("shape", each) for each in shape)
         if len(shape) != 3 or shape[1] % 2 or shape[2] % 2:

@@ -3,19 +3,24 @@
 import copy
 import hashlib
 import json
+import os
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import TypedDict
 
 import numpy as np
+import torch
 import xarray as xr
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from dynascope.checks import count, flag, one_of
 from dynascope.deprecation import renamed, renamed_arguments
 from dynascope.networks import arguments
+from dynascope.networks.arguments import Pair
 from dynascope.networks.network import Network
 from dynascope.networks.recording import Course
 from dynascope.networks.settings import LOSSES, OPTIMIZERS, SAMPLINGS, TRAINED, Settings
@@ -38,6 +43,13 @@ _OTHERS = {
     "drawn_label": ("trial", "update", "draw"),
     "diverged_at": ("trial",),
 }
+
+
+class _Whose(TypedDict):
+    """Whose labels they are, and what they are used for."""
+
+    trials: int
+    loss: str
 
 
 class Ensemble:
@@ -73,42 +85,39 @@ class Ensemble:
     @renamed_arguments(copies="trials")
     def __init__(
         self,
-        network: Any,
+        network: Network,
         *,
-        trials: Any = 16,
-        learning_rate: Any = 0.005,
-        batch_size: Any = 1,
-        seed: Any = 0,
-        optimizer: Any = "sgd",
-        momentum: Any = 0.0,
-        weight_decay: Any = 0.0,
-        label_noise: Any = 0.0,
-        input_noise: Any = 0.0,
-        vary: Any = None,
-        loss: Any = "cross_entropy",
-        sampling: Any = "replacement",
-        trained: Any = "all",
-        precision: Any = "float32",
-        device: Any = None,
+        trials: int | Sequence[int] | np.ndarray = 16,
+        learning_rate: ArrayLike = 0.005,
+        batch_size: int = 1,
+        seed: int = 0,
+        optimizer: str = "sgd",
+        momentum: ArrayLike = 0.0,
+        weight_decay: ArrayLike = 0.0,
+        label_noise: ArrayLike = 0.0,
+        input_noise: ArrayLike = 0.0,
+        vary: Mapping[str, ArrayLike] | None = None,
+        loss: str = "cross_entropy",
+        sampling: str = "replacement",
+        trained: str = "all",
+        precision: str = "float32",
+        device: str | torch.device | None = None,
     ) -> None:
         if not isinstance(network, Network):
             raise ValueError(f"network must be one of dynascope.networks, got {type(network).__name__}")
         numbers = arguments.trial_numbers(trials)
-        given: dict[str, Any] = {
-            "learning_rate": learning_rate,
-            "momentum": momentum,
-            "weight_decay": weight_decay,
-            "label_noise": label_noise,
-            "input_noise": input_noise,
-        }
-        given = dict(arguments.per_trial(given, len(numbers)))
+        each = partial(arguments.one_per_trial, trials=len(numbers))
         self.network = network
         self.trainer: Trainer | None = None
         self.start: dict[str, Tensor] = {}  # weights that are given, not drawn, and after which stage they end
         self.cut_after: str | None = None
         self.settings = Settings(
             trials=numbers,
-            **given,
+            learning_rate=each("learning_rate", learning_rate),
+            momentum=each("momentum", momentum),
+            weight_decay=each("weight_decay", weight_decay),
+            label_noise=each("label_noise", label_noise),
+            input_noise=each("input_noise", input_noise),
             batch_size=count("batch_size", batch_size, at_least=2 if arguments.has_batch_norm(network) else 1),
             seed=count("seed", seed, at_least=0),
             optimizer=one_of("optimizer", optimizer, OPTIMIZERS),
@@ -122,18 +131,18 @@ class Ensemble:
 
     def train(
         self,
-        x: Any,
-        y: Any,
-        steps: Any = 4000,
+        x: ArrayLike,
+        y: ArrayLike,
+        steps: int = 4000,
         *,
-        probe: Any = None,
-        record_every: Any = 20,
-        measures: Any = (),
-        later: Any = None,
-        keep_outputs: Any = False,
-        keep_drawn: Any = False,
-        checkpoint: Any = None,
-        checkpoint_every: Any = None,
+        probe: Pair | Mapping[str, Pair] | None = None,
+        record_every: int | Sequence[int] | np.ndarray = 20,
+        measures: str | Sequence[str] = (),
+        later: Mapping[int, Mapping[str, ArrayLike]] | None = None,
+        keep_outputs: bool = False,
+        keep_drawn: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int | None = None,
         progress: bool | None = None,
     ) -> xr.Dataset:
         """Train all networks from the start and record what they do on the probe samples.
@@ -166,7 +175,7 @@ class Ensemble:
         """
         begun = time.perf_counter()
         settings = self.settings
-        whose: dict[str, Any] = {"trials": len(settings.trials), "loss": settings.loss}
+        whose: _Whose = {"trials": len(settings.trials), "loss": settings.loss}
         x, y = arguments.pair("train", (x, y), self.network, **whose)
         if settings.batch_size > len(x):
             raise ValueError(f"batch_size must be at most {len(x)}, the samples in x, got {settings.batch_size}")
@@ -197,7 +206,7 @@ class Ensemble:
 
     fit = renamed("fit", train)
 
-    def trained(self, index: Any) -> Network:
+    def trained(self, index: int) -> Network:
         """Return the network of one trial (by its place in the list) after `train`, in evaluation mode.
 
         >>> import torch
@@ -214,7 +223,7 @@ class Ensemble:
             raise ValueError(f"index must be below {self.trainer.size}, the number of trials, got {index}")
         return self.trainer.network_of(index)
 
-    def cut(self, stage: Any, *, trained: Any = "all") -> "Ensemble":
+    def cut(self, stage: str, *, trained: str = "all") -> "Ensemble":
         """Return an ensemble that starts where `train` ended: the networks up to a stage, and a new linear layer.
 
         stage: name of a stage before the last linear layer, such as act_3; it is kept
@@ -222,7 +231,7 @@ class Ensemble:
             evaluation)
 
         Trials, seeds and all other settings are those of this ensemble; moments of the optimizer begin at 0. The new
-        layer of trial i is drawn from (seed, i) alone. Source: pruning of dead layers, spring–block paper, supplement.
+        layer of trial i is drawn from (seed, i) alone. Source: spring-block supplement; pruning of dead layers.
 
         >>> from dynascope.data import geomnist
         >>> from dynascope.networks import MLP
@@ -246,7 +255,7 @@ class Ensemble:
         found.start = {name: ended[name].detach().clone() for name in kept}
         return found
 
-    def features(self, x: Any, at: Any = None) -> dict[str, np.ndarray]:
+    def features(self, x: ArrayLike, at: Sequence[str] | None = None) -> dict[str, np.ndarray]:
         """Return values of all trials after `train`, in evaluation mode, by stage: (trial, sample, …), and `logits`.
 
         x: inputs (sample, *shape of the network)
@@ -269,7 +278,7 @@ class Ensemble:
         return {name: np.concatenate([part[name].cpu().numpy() for part in parts]) for name in parts[0]}
 
     def _probes(
-        self, probe: Any, x: np.ndarray, y: np.ndarray, whose: Mapping[str, Any]
+        self, probe: object, x: np.ndarray, y: np.ndarray, whose: _Whose
     ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         if probe is None and len(y) > 1:
             raise ValueError("probe must be given where trials have labels of their own")
@@ -281,7 +290,7 @@ class Ensemble:
             raise ValueError(f"probe must be (inputs, labels), or several of them by name, got names {list(probe)!r}")
         return {name: arguments.pair(f"probe {name!r}", given, self.network, **whose) for name, given in probe.items()}
 
-    def _facts(self, settings: Settings) -> dict[str, Any]:
+    def _facts(self, settings: Settings) -> dict[str, object]:
         facts = {name: value for name, value in vars(settings).items() if name not in ("device", "seed")}
         facts["vary"] = dict(facts["vary"])
         cut = {} if self.cut_after is None else {"cut_after": self.cut_after}
@@ -316,7 +325,7 @@ class Ensemble:
         steps, named = course.record_at, "" not in course.probes
         varied = {name: getattr(given, name) for name in ("learning_rate", "momentum", "weight_decay")}
         varied |= {"label_noise": given.label_noise, "input_noise": given.input_noise, **given.vary}
-        coords: dict[str, Any] = {name: ("trial", v) for name, v in varied.items() if len(set(v.tolist())) > 1}
+        coords: dict[str, object] = {name: ("trial", v) for name, v in varied.items() if len(set(v.tolist())) > 1}
         coords |= {"trial": given.trials, "step": ("step", np.array(steps), {"units": "updates"})}
         if named:
             coords["probe"] = list(course.probes)
@@ -337,7 +346,7 @@ class Ensemble:
         )
 
 
-def _kept(keep_outputs: Any, probes: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> bool:
+def _kept(keep_outputs: bool, probes: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> bool:
     if flag("keep_outputs", keep_outputs) and len({len(x) for x, _ in probes.values()}) > 1:
         raise ValueError("keep_outputs must be False where probes have different numbers of samples")
     return bool(keep_outputs)

@@ -1,7 +1,5 @@
 """The small convolutional network of the locally elastic paper, there called a variant of AlexNet."""
 
-from typing import Any
-
 from torch import nn
 
 from dynascope.checks import count
@@ -13,13 +11,13 @@ class LeNet(Network):
 
     classes: how many numbers come out, 1 for regression on one target
     channels: of the images
-    PyTorch's default initial weights. Source: locally elastic paper, appendix D.
+    PyTorch's default initial weights. Source: elastic Section D.
 
     >>> sum(p.numel() for p in LeNet(classes=3).parameters())
     61111
     """
 
-    def __init__(self, classes: Any = 3, channels: Any = 1) -> None:
+    def __init__(self, classes: int = 3, channels: int = 1) -> None:
         classes, channels = count("classes", classes), count("channels", channels)
         stages: dict[str, nn.Module] = {
             "conv_1": nn.Conv2d(channels, 6, 5),

@@ -1,7 +1,7 @@
 """Fully connected networks with all that the papers vary."""
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ class MLP(Network):
     init: "default" is PyTorch's; "lecun" draws weights with variance 1/(fan in) and sets biases to 0
 
     Probe points: the inputs as the first layer sees them (`norm_0` or `flat`), and each activation before dropout.
-    Source: spring–block paper, appendix; layerwise thesis, table 6.1 (scales).
+    Source: spring-block appendix; layerwise Table 6.1; the scales.
 
     >>> sum(p.numel() for p in MLP(100, 10, width=100, depth=7, batch_norm=True).parameters())
     73310
@@ -40,20 +40,20 @@ class MLP(Network):
 
     def __init__(
         self,
-        inputs: Any = 100,
-        classes: Any = 10,
+        inputs: int | Sequence[int] = 100,
+        classes: int = 10,
         *,
-        width: Any = 100,
-        depth: Any = 7,
-        activation: Any = "leaky_relu",
-        slope: Any = 0.0,
-        batch_norm: Any = False,
-        dropout: Any = 0.0,
-        input_scale: Any = 1.0,
-        output_scale: Any = 1.0,
-        weight_scale: Any = 1.0,
-        target_scale: Any = 1.0,
-        init: Any = "default",
+        width: int = 100,
+        depth: int = 7,
+        activation: str = "leaky_relu",
+        slope: float = 0.0,
+        batch_norm: bool = False,
+        dropout: float = 0.0,
+        input_scale: float = 1.0,
+        output_scale: float = 1.0,
+        weight_scale: float = 1.0,
+        target_scale: float = 1.0,
+        init: str = "default",
     ) -> None:
         shape = (inputs,) if isinstance(inputs, int) else tuple(inputs)
         length = math.prod(count("inputs", each) for each in shape)
@@ -94,7 +94,7 @@ class MLP(Network):
                 layer.weight *= self.weight_scale.to(layer.weight.dtype)
 
 
-def checked_share(name: str, value: Any) -> float:
+def checked_share(name: str, value: object) -> float:
     """Accept one number from 0 up to, but not including, 1.
 
     >>> checked_share("dropout", 1.0)

@@ -1,6 +1,6 @@
 """Fully connected networks that only some experiments need: fixed constants for batch norm, orthogonal starts."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ class ScaledLeakyReLU(LeakyReLU):
     """c·LReLU(h) with the constant c of (1) that keeps the mean square of features at 1.
 
     PyTorch's default weights are uniform with variance 1/(3·fan in), and E[LReLU(h)²] = E[h²] (1 + slope²)/2 for
-    symmetric h, hence c² = 6/(1 + slope²), biases left out.
+    symmetric h, hence c² = 6/(1 + slope²), biases left out. Source: spring-block (1).
 
     >>> x = torch.randn(100_000, generator=torch.Generator().manual_seed(0)) / 3**0.5
     >>> round(float((ScaledLeakyReLU(0.0)(x) ** 2).mean()), 1)
@@ -26,13 +26,15 @@ class ScaledLeakyReLU(LeakyReLU):
 
 
 class ConstantMLP(MLP):
-    """An MLP with the fixed constants c_ℓ of spring-block (1) in place of batch norm.
+    """An MLP with the fixed constants c_ℓ of spring-block (1) in place of batch norm. Source: spring-block (1).
 
     >>> ConstantMLP(8, 2, width=4, depth=2).probes
     ('flat', 'act_1', 'act_2')
     """
 
-    def __init__(self, inputs: Any, classes: Any, *, width: Any, depth: Any, slope: Any = 0.0) -> None:
+    def __init__(
+        self, inputs: int | Sequence[int], classes: int, *, width: int, depth: int, slope: float = 0.0
+    ) -> None:
         super().__init__(inputs, classes, width=width, depth=depth)
         for k in range(1, depth + 1):
             setattr(self.stages, f"act_{k}", ScaledLeakyReLU(slope))
@@ -46,7 +48,9 @@ class OrthogonalMLP(MLP):
     True
     """
 
-    def __init__(self, inputs: Any, classes: Any, *, width: Any, depth: Any, dropout: Any = 0.0) -> None:
+    def __init__(
+        self, inputs: int | Sequence[int], classes: int, *, width: int, depth: int, dropout: float = 0.0
+    ) -> None:
         super().__init__(inputs, classes, width=width, depth=depth, activation="linear", dropout=dropout)
         for name, layer in list(self.stages.named_children()):
             if isinstance(layer, nn.Linear):

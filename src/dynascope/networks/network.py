@@ -3,7 +3,6 @@
 import copy
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -123,10 +122,14 @@ class Network(nn.Module):
         for number, layer in enumerate(layer for layer in self.modules() if isinstance(layer, Dropout)):
             layer.stream = draws.DROPOUT + number
 
-    def forward(self, x: Tensor, at: Sequence[str] = ()) -> Any:
+    def forward(self, x: Tensor, at: Sequence[str] = ()) -> Tensor | dict[str, Tensor]:
         """(n, *shape) → (n, class); with stages in `at`, the values after each of them too, as `features` has them."""
-        if not at:
-            return self.stages(x)
+        if at:
+            return self._taken(x, at)
+        logits: Tensor = self.stages(x)
+        return logits
+
+    def _taken(self, x: Tensor, at: Sequence[str]) -> dict[str, Tensor]:
         found = {}
         for name, stage in self.stages.named_children():
             x = stage(x)
@@ -136,7 +139,7 @@ class Network(nn.Module):
 
     def features(self, x: Tensor) -> dict[str, Tensor]:
         """Return the values after each probe point, and `logits`."""
-        return self.forward(x, self.probes)  # type: ignore[no-any-return]
+        return self._taken(x, self.probes)
 
     @property
     def last(self) -> str:
@@ -161,7 +164,7 @@ class Network(nn.Module):
         held = {name.rpartition(".")[2] for name, _ in self.named_buffers()}
         return tuple(name for name in ADJUSTABLE if name in held)
 
-    def cut(self, stage: Any) -> "Network":
+    def cut(self, stage: str) -> "Network":
         """Return a copy of the stages up to the one that is named, and a new linear layer to the classes after it.
 
         >>> from dynascope.networks import MLP

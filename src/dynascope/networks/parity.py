@@ -178,7 +178,9 @@ class ParityTrainer:
 
     @torch.no_grad()
     def strengths(self, samples: int) -> Tensor:
-        """R_k/S = E[g_k f]/S (4.7) over as many samples of each skill: (copy, network, skill)."""
+        """R_k/S = E[g_k f]/S (4.7) over as many samples of each skill: (copy, network, skill).
+        Source: layerwise (4.7).
+        """
         number = torch.arange(samples, device=self.device).expand(len(self.keys), -1)
         found = []
         for skill in range(self.task.skills):

@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import torch
@@ -22,6 +22,14 @@ from dynascope.progress import progress_bar
 
 _PIECE = 200  # steps between two looks at the clock
 _SAVE_SECONDS = 30.0
+
+
+class _Shape(TypedDict):
+    """What measuring must know of a network."""
+
+    classes: int
+    probes: Sequence[str]
+    last: str
 
 
 @dataclass
@@ -118,7 +126,7 @@ class Course:
         """Outputs and measures, for some trials at a time."""
         network = trainer.network
         at = {*(network.probes if any(name.startswith("load") for name in self.measures) else ()), network.last}
-        shape: dict[str, Any] = {"classes": network.classes, "probes": network.probes, "last": network.last}
+        shape: _Shape = {"classes": network.classes, "probes": network.probes, "last": network.last}
         outputs, parts = [], []
         for trials, features in trainer.features(x, tuple(at)):
             outputs.append(features["logits"])

@@ -1,7 +1,5 @@
 """ResNet18 for small images."""
 
-from typing import Any
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -44,7 +42,7 @@ class ResNet18(Network):
     11173962
     """
 
-    def __init__(self, classes: Any = 10, channels: Any = 3, *, width: Any = 64, size: Any = 32) -> None:
+    def __init__(self, classes: int = 10, channels: int = 3, *, width: int = 64, size: int = 32) -> None:
         classes, channels = count("classes", classes), count("channels", channels)
         width = count("width", width)
         stages: dict[str, nn.Module] = {

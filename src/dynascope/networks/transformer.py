@@ -1,7 +1,5 @@
 """A small transformer for arithmetic modulo a number, the standard case of grokking."""
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -66,7 +64,7 @@ class ModularTransformer(Network):
     torch.Size([1, 97])
     """
 
-    def __init__(self, modulus: Any = 97, *, width: Any = 128, heads: Any = 4, layers: Any = 2) -> None:
+    def __init__(self, modulus: int = 97, *, width: int = 128, heads: int = 4, layers: int = 2) -> None:
         modulus, width = count("modulus", modulus, at_least=2), count("width", width)
         heads, layers = count("heads", heads), count("layers", layers)
         if width % heads:

@@ -1,7 +1,5 @@
 """VGG16 for small images."""
 
-from typing import Any
-
 from torch import nn
 
 from dynascope.checks import count
@@ -23,7 +21,7 @@ class VGG16(Network):
     14728266
     """
 
-    def __init__(self, classes: Any = 10, channels: Any = 3, *, width: Any = 64, size: Any = 32) -> None:
+    def __init__(self, classes: int = 10, channels: int = 3, *, width: int = 64, size: int = 32) -> None:
         classes, channels = count("classes", classes), count("channels", channels)
         width = count("width", width)
         stages: dict[str, nn.Module] = {}

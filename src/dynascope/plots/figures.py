@@ -7,7 +7,6 @@ from the Okabe-Ito palette and from cividis, readable for colour-blind eyes and 
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -19,7 +18,9 @@ from dynascope.records import write_whole
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
 
-def new_figure(columns: int = 1, rows: int = 1, *, width: float = 4.2, height: float = 3.4) -> tuple[Figure, Any]:
+def new_figure(
+    columns: int = 1, rows: int = 1, *, width: float = 4.2, height: float = 3.4
+) -> tuple[Figure, np.ndarray]:
     """Make a figure and an array of axes, shaped (rows, columns).
 
     >>> figure, axes = new_figure(columns=2)
@@ -75,7 +76,7 @@ def axis_label(array: xr.DataArray) -> str:
     return f"{text} ({array.attrs['units']})" if "units" in array.attrs else text
 
 
-def short(value: Any) -> str:
+def short(value: object) -> str:
     """A label's value in three digits.
 
     >>> short(0.123456), short("a")

@@ -1,7 +1,6 @@
 """Pictures of the spring-block chain."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import xarray as xr
@@ -87,13 +86,13 @@ def plot_trajectories(run: xr.Dataset, axes: Axes, *, trial: int = 0) -> Axes:
     return axes
 
 
-def cividis(values: Any) -> Any:
+def cividis(values: np.ndarray) -> np.ndarray:
     """Colours for numbers from 0 to 1.
 
     >>> cividis(np.zeros(2)).shape
     (2, 4)
     """
-    return colormaps["cividis"](values)
+    return np.asarray(colormaps["cividis"](values))
 
 
 def plot_phase_diagram(
@@ -131,7 +130,7 @@ def plot_phase_diagram(
     return axes
 
 
-def label_cells(set_ticks: Any, values: Sequence[Any] | np.ndarray) -> None:
+def label_cells(set_ticks: Callable[..., object], values: Sequence[object] | np.ndarray) -> None:
     """Write each value at the middle of its cell.
 
     >>> label_cells(new_figure()[1][0, 0].set_xticks, [0.1, 0.2])

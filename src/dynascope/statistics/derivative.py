@@ -1,19 +1,17 @@
 """Derivatives of measured curves by local quadratic fits, with a window that is given or chosen by its risk."""
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float
 from scipy.signal import oaconvolve
 
-from dynascope.checks import count
+from dynascope.checks import Given, count
 
 _WIDEST = 2001  # points that are tried by default
 _DOUBT = 2.0  # times what noise explains: a larger difference between two windows is bias
 NARROWEST = 5  # points through which a quadratic still averages
 
 
-def checked_window(window: Any, points: int) -> int | None:
+def checked_window(window: Given[int | None], points: int) -> int | None:
     """An odd number of points that a path of `points` can hold, or None for an automatic choice.
 
     >>> checked_window(4, 100)

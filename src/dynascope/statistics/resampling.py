@@ -1,20 +1,20 @@
 """Paths of class means with or without trials: checks, resampling and intervals that all estimators share."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
-from dynascope.checks import as_float, count, increasing
+from dynascope.checks import Given, as_float, count, increasing
 
 CONFIDENCE = 0.95
 FEWEST_TRIALS = 5  # fewer say next to nothing about their own spread
 _BLOCK = 2**23  # numbers held at once while trials are resampled
 
 
-def class_paths(times: Any, class_means: Any) -> tuple[np.ndarray, np.ndarray, bool]:
+def class_paths(times: ArrayLike, class_means: ArrayLike) -> tuple[np.ndarray, np.ndarray, bool]:
     """Checked times (time,), means (trial, time, class, feature), and whether trials were given.
 
     >>> grid, means, several = class_paths(range(5), np.ones((5, 2, 3)))
@@ -47,7 +47,7 @@ def too_few(trials: int) -> str:
     )
 
 
-def bootstrap_weights(trials: int, resamples: Any, seed: Any) -> Float[np.ndarray, "resample trial"]:
+def bootstrap_weights(trials: int, resamples: Given[int], seed: Given[int]) -> Float[np.ndarray, "resample trial"]:
     """Shares of the trials in samples drawn with replacement.
 
     >>> bootstrap_weights(4, 20, 0).sum(axis=1).tolist() == [1.0] * 20
@@ -83,7 +83,7 @@ def resampled(
 
 
 def interval(
-    estimate: Any, drawn: Float[np.ndarray, "..."], trials: int
+    estimate: ArrayLike, drawn: Float[np.ndarray, "..."], trials: int
 ) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
     """95 % interval from bootstrap draws: percentiles about the estimate, stretched for the number of trials.
 

@@ -1,10 +1,9 @@
 """The two stages through which class means pass: they find their directions, then they grow."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from dynascope.statistics.resampling import bootstrap_weights, class_paths, interval, too_few
 
@@ -14,7 +13,7 @@ _GROWN = 2.0  # times its length that a pattern must reach to count as amplified
 _SETTLED = 0.25  # largest ratio of the mean angles after and before; a steady turn has a third
 
 
-def learning_stages(times: Any, class_means: Any, *, resamples: int = 200, seed: int = 0) -> xr.Dataset:
+def learning_stages(times: ArrayLike, class_means: ArrayLike, *, resamples: int = 200, seed: int = 0) -> xr.Dataset:
     """Find the time at which class means stop turning and only grow: de-randomization ends, amplification begins.
 
     Of each trial the pattern M(t) = class means less their common mean is one vector, θ(t) its angle to its own
@@ -30,7 +29,7 @@ def learning_stages(times: Any, class_means: Any, *, resamples: int = 200, seed:
     False where class means hardly turn, turn to the end (the level after is over a quarter of that before) or do not
     grow after τ; ok is False, too, with fewer than 5 trials, which give no interval. A path must end well within the
     second stage: what is still to turn cannot be seen.
-    Source: elastic D.3, which tells the stages apart by eye.
+    Source: elastic Section D.3; it tells the stages apart by eye.
 
     >>> times = np.linspace(0.0, 10.0, 101)
     >>> grown = np.exp(times - 4.0)[:, None, None] * np.array([[1.0, 0.0], [-1.0, 0.0]])

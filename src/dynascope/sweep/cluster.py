@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import xarray as xr
@@ -31,10 +31,16 @@ except ImportError as error:
 
 WAKE = 5.0  # seconds between looks at who has joined
 ALLOWED_DEATHS = 10  # of workers on this machine before their pack is given up
+if TYPE_CHECKING:
+    _Future = distributed.Future[list[xr.Dataset | Failure]]
+else:
+    _Future = distributed.Future
 Outcome = tuple[Sequence[Task], list[xr.Dataset | Failure]]
 
 
-def run_on_cluster(workload: Workload, packs: Sequence[Sequence[Task]], client: Any, *, code: str) -> Iterator[Outcome]:
+def run_on_cluster(
+    workload: Workload, packs: Sequence[Sequence[Task]], client: distributed.Client, *, code: str
+) -> Iterator[Outcome]:
     """Yield what became of each pack, as they come.
 
     The scheduler holds as many packs as workers have threads: so results do not pile up, and a pack that kills its
@@ -43,8 +49,8 @@ def run_on_cluster(workload: Workload, packs: Sequence[Sequence[Task]], client: 
     """
     parcel = distributed.protocol.pickle.dumps((workload, code))  # which the scheduler need not be able to open
     waiting = list(reversed(packs))
-    running: dict[Any, Sequence[Task]] = {}
-    arrived: queue.Queue[Any] = queue.Queue()
+    running: dict[_Future, Sequence[Task]] = {}
+    arrived: queue.Queue[_Future] = queue.Queue()
 
     def submit() -> None:
         while waiting and len(running) < _threads(client):
@@ -67,7 +73,7 @@ def run_on_cluster(workload: Workload, packs: Sequence[Sequence[Task]], client: 
         yield pack, outcomes
 
 
-def _threads(client: Any) -> int:
+def _threads(client: distributed.Client) -> int:
     """Threads of all workers; one while there are none yet."""
     try:
         return max(1, sum(map(int, client.nthreads().values())))
@@ -87,7 +93,7 @@ def _key(pack: Sequence[Task]) -> str:
     return f"pack-{pack[0].key}-{time.time():.6f}"
 
 
-def _outcomes(future: Any, pack: Sequence[Task], name: str) -> list[xr.Dataset | Failure]:
+def _outcomes(future: _Future, pack: Sequence[Task], name: str) -> list[xr.Dataset | Failure]:
     try:
         return list(future.result())
     except distributed.KilledWorker as error:
@@ -103,14 +109,16 @@ def _outcomes(future: Any, pack: Sequence[Task], name: str) -> list[xr.Dataset |
 
 
 @contextmanager
-def connected(scheduler: Any, *, workers: int | None, timeout: float, trust_network: bool) -> Iterator[Any]:
+def connected(
+    scheduler: object, *, workers: int | None, timeout: float, trust_network: bool
+) -> Iterator[distributed.Client]:
     """Connect to a scheduler: an address, a scheduler file, a client or cluster of Dask; None starts one here."""
     with ExitStack() as stack:
         if isinstance(scheduler, distributed.Client):
             yield scheduler
             return
         if scheduler is None:
-            target: Any = stack.enter_context(_local_cluster(workers))
+            target: object = stack.enter_context(_local_cluster(workers))
         else:
             target = scheduler if hasattr(scheduler, "scheduler_address") else address_of(scheduler, trust_network)
         try:
@@ -124,7 +132,7 @@ def connected(scheduler: Any, *, workers: int | None, timeout: float, trust_netw
 
 
 @contextmanager
-def _local_cluster(workers: int | None) -> Iterator[Any]:
+def _local_cluster(workers: int | None) -> Iterator[distributed.LocalCluster]:
     """Start one process with one thread for each core, on the loopback interface, without a dashboard."""
     with (
         tempfile.TemporaryDirectory(prefix="dynascope-sweep-", ignore_cleanup_errors=True) as scratch,
@@ -146,7 +154,7 @@ def _local_cluster(workers: int | None) -> Iterator[Any]:
         yield cluster
 
 
-def address_of(scheduler: Any, trust_network: bool) -> str:
+def address_of(scheduler: object, trust_network: bool) -> str:
     """Read and check the address of a scheduler, given as text or as the JSON file that Dask's scheduler writes.
 
     >>> address_of("127.0.0.1:8786", trust_network=False)

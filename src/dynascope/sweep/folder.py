@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import xarray as xr
 
@@ -41,7 +40,7 @@ class Failure:
 class SweepFolder:
     """The folder of one sweep; tells what is finished and takes in what comes."""
 
-    def __init__(self, path: Any) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 
     def record_path(self, key: str) -> Path:
@@ -83,7 +82,7 @@ class SweepFolder:
             return False
         return False
 
-    def write_plan(self, plan: Plan, reference: Mapping[str, Any] | None) -> None:
+    def write_plan(self, plan: Plan, reference: Mapping[str, str] | None) -> None:
         """Store what was asked for; `reference` says how to find the experiment again."""
         content = {
             "format": FORMAT,
@@ -96,7 +95,7 @@ class SweepFolder:
         }
         write_text(self.path / PLAN, as_text(content, in_order=True))
 
-    def read_plan(self) -> tuple[Plan, dict[str, Any] | None]:
+    def read_plan(self) -> tuple[Plan, dict[str, str] | None]:
         """Read what was asked for, and how to find the experiment again."""
         try:
             content = json.loads((self.path / PLAN).read_text(encoding="utf-8"))

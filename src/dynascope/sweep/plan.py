@@ -5,16 +5,19 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import numpy as np
 
-from dynascope.checks import count
+from dynascope.checks import Given, count
+from dynascope.records import Json
 from dynascope.sweep.source import source_digest
 from dynascope.sweep.workload import REQUIRED, Configuration, Workload
 
+Grid = Mapping[str, Iterable[object]] | Sequence[Mapping[str, object]]  # lists of values, or a list of configurations
+Seeds = int | Iterable[int] | None  # how many, or which
 MOST_TASKS = 1_000_000
 
 
@@ -36,12 +39,18 @@ class Plan:
 
     name: str
     code: str
-    axes: dict[str, list[Any]]
+    axes: dict[str, list[Json]]
     fixed: Configuration
     tasks: list[Task]
 
 
-def make_plan(workload: Workload, grid: Any, *, seeds: Any = None, fixed: Any = None) -> Plan:
+def make_plan(
+    workload: Workload,
+    grid: Given[Grid],
+    *,
+    seeds: Given[Seeds] = None,
+    fixed: Given[Mapping[str, object] | None] = None,
+) -> Plan:
     """Check a grid (or list of configurations) and spell out its tasks.
 
     >>> def decay(time, seed=0):
@@ -52,12 +61,12 @@ def make_plan(workload: Workload, grid: Any, *, seeds: Any = None, fixed: Any = 
     [{'time': 1, 'seed': 0}, {'time': 1, 'seed': 1}]
     """
     own = _settings("fixed", {} if fixed is None else fixed, workload)
-    listed = _listed(grid, workload)
-    if listed is None:
+    if isinstance(grid, Mapping):
         axes = _axes(grid, workload)
         points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
     else:
-        axes, points = {"configuration": list(range(len(listed)))}, listed
+        points = _listed(grid, workload)
+        axes = {"configuration": list(range(len(points)))}
     varied = {name for point in points for name in point}
     if twice := sorted(varied & own.keys()):
         raise ValueError(f"{twice[0]} must be given in the grid or in fixed, not in both")
@@ -85,7 +94,7 @@ def address(name: str, code: str, configuration: Configuration) -> str:
     return hashlib.sha256(as_text([name, code, configuration]).encode()).hexdigest()[:32]
 
 
-def as_text(value: Any, *, in_order: bool = False) -> str:
+def as_text(value: object, *, in_order: bool = False) -> str:
     """One JSON text for each value, whatever the order of its keys; or, in_order, with that order kept.
 
     >>> as_text({"b": np.float64(0.5), "a": (1, 2)})
@@ -94,7 +103,7 @@ def as_text(value: Any, *, in_order: bool = False) -> str:
     return json.dumps(value, sort_keys=not in_order, default=_described)
 
 
-def _described(value: Any) -> Any:
+def _described(value: object) -> Json:
     """Arrays as lists, settings as dicts. Others have no text that stays the same from one process to the next."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
@@ -103,10 +112,8 @@ def _described(value: Any) -> Any:
     raise ValueError(f"a configuration must hold numbers, text, lists and dicts of them, got {type(value).__name__}")
 
 
-def _listed(grid: Any, workload: Workload) -> list[Configuration] | None:
-    """Configurations that were given one by one; None for a grid."""
-    if isinstance(grid, Mapping):
-        return None
+def _listed(grid: object, workload: Workload) -> list[Configuration]:
+    """Configurations that were given one by one."""
     if isinstance(grid, str) or not isinstance(grid, Sequence) or not all(isinstance(each, Mapping) for each in grid):
         raise ValueError(
             f"grid must map parameters to lists of values, or be a list of configurations, got {type(grid).__name__}"
@@ -116,7 +123,7 @@ def _listed(grid: Any, workload: Workload) -> list[Configuration] | None:
     return [_settings(f"grid[{index}]", each, workload) for index, each in enumerate(grid)]
 
 
-def _axes(grid: Mapping[str, Any], workload: Workload) -> dict[str, list[Any]]:
+def _axes(grid: Mapping[str, Given[Iterable[object]]], workload: Workload) -> dict[str, list[Json]]:
     axes = {}
     for name, values in grid.items():
         _require_known("grid", name, workload)
@@ -134,7 +141,7 @@ def _axes(grid: Mapping[str, Any], workload: Workload) -> dict[str, list[Any]]:
     return axes
 
 
-def _settings(argument: str, given: Any, workload: Workload) -> Configuration:
+def _settings(argument: str, given: Given[Mapping[str, object]], workload: Workload) -> Configuration:
     if not isinstance(given, Mapping):
         raise ValueError(f"{argument} must map parameters to values, got {type(given).__name__}")
     for name in given:
@@ -142,14 +149,14 @@ def _settings(argument: str, given: Any, workload: Workload) -> Configuration:
     return {name: _value(value, workload.defaults[name]) for name, value in given.items()}
 
 
-def _require_known(argument: str, name: Any, workload: Workload) -> None:
+def _require_known(argument: str, name: object, workload: Workload) -> None:
     if name not in workload.defaults:
         raise ValueError(
             f"{argument} must name parameters of {workload.name}: {', '.join(workload.defaults)}; got {name!r}"
         )
 
 
-def _value(value: Any, default: Any) -> Any:
+def _value(value: object, default: object) -> Json:
     """NumPy numbers as Python's; 1 as 1.0 where the default is a float, so that both have one address."""
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
@@ -157,14 +164,15 @@ def _value(value: Any, default: Any) -> Any:
     return tuple(value) if isinstance(default, tuple) and isinstance(value, list) else value
 
 
-def _seeds(seeds: Any, workload: Workload, given: set[str]) -> list[int] | None:
+def _seeds(seeds: object, workload: Workload, given: set[str]) -> list[int] | None:
     if seeds is None:
         return None
     if "seed" not in workload.defaults:
         raise ValueError(f"seeds must be left out: {workload.name} has no parameter `seed`")
     if "seed" in given:
         raise ValueError("seeds must be left out where the grid or fixed holds `seed`")
-    chosen = range(count("seeds", seeds)) if np.ndim(seeds) == 0 else seeds
+    one = np.asarray(seeds).ndim == 0
+    chosen = range(count("seeds", seeds)) if one else cast(Iterable[object], seeds)
     runs = [count("seeds", seed, at_least=0) for seed in chosen]
     if not runs or len(set(runs)) < len(runs):
         raise ValueError(f"seeds must be a number, or a list of different numbers, got {seeds!r}")

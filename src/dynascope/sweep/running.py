@@ -1,20 +1,21 @@
 """The sweep itself: what is missing is computed and kept."""
 
 import multiprocessing
+import os
 import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import xarray as xr
 
-from dynascope.checks import count, flag, scalar
+from dynascope.checks import Given, count, flag, scalar
 from dynascope.progress import progress_bar
+from dynascope.records import Json
 from dynascope.sweep.folder import RESULTS, Failure, SweepFolder
 from dynascope.sweep.pack_runner import run_pack
-from dynascope.sweep.plan import Plan, Task, as_text, make_packs, make_plan
+from dynascope.sweep.plan import Grid, Plan, Seeds, Task, as_text, make_packs, make_plan
 from dynascope.sweep.table import FAILED, FINISHED, MISSING, gather, outcomes
 from dynascope.sweep.workload import Workload, as_workload
 
@@ -22,19 +23,19 @@ HERE = "here"
 
 
 def sweep(
-    experiment: Any,
-    grid: Any,
-    out: Any,
+    experiment: object,
+    grid: Given[Grid],
+    out: str | os.PathLike[str],
     *,
-    seeds: Any = None,
-    fixed: Any = None,
-    scheduler: Any = None,
-    workers: Any = None,
-    retry: Any = False,
-    pack_seconds: Any = 30.0,
-    timeout: Any = 10.0,
-    trust_network: Any = False,
-    reference: Any = None,
+    seeds: Given[Seeds] = None,
+    fixed: Given[Mapping[str, object] | None] = None,
+    scheduler: object = None,
+    workers: Given[int | None] = None,
+    retry: Given[bool] = False,
+    pack_seconds: Given[float] = 30.0,
+    timeout: Given[float] = 10.0,
+    trust_network: Given[bool] = False,
+    reference: Mapping[str, str] | None = None,
     progress: bool | None = None,
 ) -> xr.Dataset:
     """Run an experiment at every point of a grid, and gather the results in one dataset.
@@ -99,13 +100,13 @@ def sweep(
 class _Where:
     """Who computes."""
 
-    scheduler: Any
+    scheduler: object
     workers: int | None
     timeout: float
     trust_network: bool
 
 
-def _reference(experiment: Any) -> dict[str, Any] | None:
+def _reference(experiment: object) -> dict[str, str] | None:
     """Text by which another program finds a function; None for what is defined in a script or at a prompt."""
     module, name = getattr(experiment, "__module__", None), getattr(experiment, "__qualname__", "<")
     return None if module in (None, "__main__") or "<" in name else {"name": f"{module}:{name}"}
@@ -180,7 +181,7 @@ def _runs(
         yield from run_on_cluster(workload, packs, client, code=code)
 
 
-def asked(out: Any) -> dict[str, Any]:
+def asked(out: str | os.PathLike[str]) -> dict[str, Json]:
     """Say what a sweep was asked for, as arguments of `sweep`: grid, seeds, fixed and reference.
 
     out: the folder of the sweep
@@ -197,7 +198,7 @@ def asked(out: Any) -> dict[str, Any]:
     plan, reference = SweepFolder(out).read_plan()
     axes = dict(plan.axes)
     seeds = axes.pop("seed", None) if list(axes)[-1] == "seed" and len(axes) > 1 else None
-    grid: Any = axes
+    grid: Grid = axes
     if "configuration" in axes:
         left_out = {*plan.fixed, *(["seed"] if seeds else [])}
         points = plan.tasks[:: len(seeds or [0])]
@@ -205,7 +206,7 @@ def asked(out: Any) -> dict[str, Any]:
     return {"grid": grid, "seeds": seeds, "fixed": plan.fixed, "reference": reference}
 
 
-def status(out: Any) -> dict[str, Any]:
+def status(out: str | os.PathLike[str]) -> dict[str, Json]:
     """Say how far a sweep is: counts, whether a program works on it now, and why tasks failed.
 
     out: the folder of the sweep
@@ -232,6 +233,6 @@ def status(out: Any) -> dict[str, Any]:
     }
 
 
-def _described(task: Task, plan: Plan, failure: Failure) -> dict[str, Any]:
+def _described(task: Task, plan: Plan, failure: Failure) -> dict[str, Json]:
     varied = {name: value for name, value in task.configuration.items() if name not in plan.fixed}
     return {"configuration": varied, "error": failure.error, "traceback": failure.traceback, "address": task.key}

@@ -16,14 +16,14 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
 
 import numpy as np
 
 from dynascope import __version__
+from dynascope.records import Json
 
 
-def source_digest(experiment: Any) -> str:
+def source_digest(experiment: object) -> str:
     """SHA-256 of the source of a function, class or callable object and of what it uses from its own folder.
 
     >>> def double(x):
@@ -40,7 +40,7 @@ def source_digest(experiment: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def home_module(experiment: Any) -> str:
+def home_module(experiment: object) -> str:
     """Name of the module where a function, class or callable object is defined.
 
     >>> home_module(functools.partial(home_module, int))
@@ -51,12 +51,12 @@ def home_module(experiment: Any) -> str:
     return getattr(experiment, "__module__", None) or ""
 
 
-def _folder(module: Any) -> str | None:
+def _folder(module: ModuleType | None) -> str | None:
     file = getattr(module, "__file__", None)
     return None if file is None else str(Path(file).resolve().parent)
 
 
-def _collect(value: Any, home: str | None, found: dict[str, str], label: str) -> None:
+def _collect(value: object, home: str | None, found: dict[str, str], label: str) -> None:
     """Add the text of a value, and of what it uses, under names that say where it is defined or used."""
     value = inspect.unwrap(value) if isinstance(value, FunctionType) else value
     if isinstance(value, MethodType):
@@ -83,7 +83,7 @@ def _collect(value: Any, home: str | None, found: dict[str, str], label: str) ->
             _collect(part, home, found, f"{type(value).__qualname__} {name}")
 
 
-def _text(value: Any) -> str:
+def _text(value: FunctionType | type) -> str:
     """Source text; the compiled form where there is none, as for a function typed at a prompt."""
     try:
         text = textwrap.dedent(inspect.getsource(value))
@@ -103,7 +103,7 @@ def _compiled(code: CodeType) -> str:
     return "\n".join([code.co_name, *steps, *constants])
 
 
-def _codes(value: Any) -> Iterator[CodeType]:
+def _codes(value: FunctionType | type) -> Iterator[CodeType]:
     """Code of a function, of all methods of a class, and of what is defined inside."""
     functions = [value] if isinstance(value, FunctionType) else list(vars(value).values())
     waiting = [each.__code__ for each in map(_bare, functions) if isinstance(each, FunctionType)]
@@ -113,13 +113,13 @@ def _codes(value: Any) -> Iterator[CodeType]:
         waiting += [each for each in code.co_consts if isinstance(each, CodeType)]
 
 
-def _bare(value: Any) -> Any:
+def _bare(value: object) -> object:
     """The function behind a property, static or class method."""
     value = getattr(value, "fget", value)
     return getattr(value, "__func__", value)
 
 
-def _used(value: Any, home: str | None) -> Iterator[tuple[str, Any]]:
+def _used(value: FunctionType | type, home: str | None) -> Iterator[tuple[str, object]]:
     """Globals, and attributes of neighbouring modules, that the code names; values it closes over; bases of a class."""
     names = sorted({name for code in _codes(value) for name in code.co_names})
     known = value.__globals__ if isinstance(value, FunctionType) else vars(sys.modules.get(value.__module__, object))
@@ -137,7 +137,7 @@ def _used(value: Any, home: str | None) -> Iterator[tuple[str, Any]]:
         yield from (("base", base) for base in value.__bases__)
 
 
-def _plain_text(value: Any) -> str | None:
+def _plain_text(value: object) -> str | None:
     """JSON of a constant, None for what is none."""
     try:
         return json.dumps(value, sort_keys=True, default=_array)
@@ -145,7 +145,7 @@ def _plain_text(value: Any) -> str | None:
         return None
 
 
-def _array(value: Any) -> Any:
+def _array(value: object) -> Json:
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     raise TypeError

@@ -1,13 +1,14 @@
 """All results of a sweep as one dataset over its grid."""
 
 import json
+import os
 import time
-from typing import Any
+from collections.abc import Hashable
 
 import numpy as np
 import xarray as xr
 
-from dynascope.records import with_provenance
+from dynascope.records import Json, with_provenance
 from dynascope.sweep.folder import FAILURES, RESULTS, SweepFolder
 from dynascope.sweep.plan import Plan, as_text
 
@@ -20,7 +21,7 @@ def outcomes(folder: SweepFolder, plan: Plan) -> list[str]:
     return [FINISHED if task.key in finished else FAILED if task.key in failed else MISSING for task in plan.tasks]
 
 
-def gather(out: Any) -> xr.Dataset:
+def gather(out: str | os.PathLike[str]) -> xr.Dataset:
     """Put the results of a sweep into one dataset whose first dimensions are those of the grid, then `seed`.
 
     out: the folder of the sweep
@@ -110,12 +111,12 @@ def _rows(records: list[xr.Dataset], places: list[int], total: int) -> xr.Datase
     return rows.assign_coords({name: first[name].variable for name in common})
 
 
-def _alone(record: xr.Dataset, name: Any) -> xr.DataArray:
+def _alone(record: xr.Dataset, name: Hashable) -> xr.DataArray:
     array: xr.DataArray = record[name].reset_coords(drop=True)
     return array
 
 
-def _numbered(record: xr.Dataset, uneven: set[Any]) -> xr.Dataset:
+def _numbered(record: xr.Dataset, uneven: set[Hashable]) -> xr.Dataset:
     """Number the places along dimensions that differ in length and have no coordinate to align them by."""
     return record.assign_coords(
         {dim: np.arange(record.sizes[dim]) for dim in uneven if dim in record.dims and dim not in record.coords}
@@ -132,12 +133,12 @@ def _filled(array: xr.DataArray) -> np.ndarray:
     return values.astype(np.float64)
 
 
-def _coordinates(plan: Plan) -> dict[str, Any]:
+def _coordinates(plan: Plan) -> dict[str, np.ndarray]:
     """Numbers and text stand for themselves, other values as JSON."""
     return {name: _coordinate(values) for name, values in plan.axes.items()}
 
 
-def _coordinate(values: list[Any]) -> np.ndarray:
+def _coordinate(values: list[Json]) -> np.ndarray:
     for kinds in (bool, int | float, str):
         if all(isinstance(each, kinds) for each in values):
             return np.array(values)

@@ -4,12 +4,26 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import xarray as xr
 
 REQUIRED = inspect.Parameter.empty  # the default of a parameter that has none
-Configuration = dict[str, Any]
+Configuration = dict[str, Any]  # a parameter's value is whatever the experiment takes
+
+
+@runtime_checkable
+class RegisteredExperiment(Protocol):
+    """What is used of an experiment of the registry.
+
+    >>> isinstance(xr.Dataset, RegisteredExperiment)
+    False
+    """
+
+    title: str
+    run: Callable[..., object]
+    record: Callable[..., xr.Dataset]
+    settings: Callable[[str], Any]
 
 
 @dataclass(frozen=True)
@@ -31,12 +45,12 @@ class Workload:
     0.25
     """
 
-    run: Callable[[list[Configuration]], Sequence[Any]]
-    defaults: Mapping[str, Any]
+    run: Callable[[list[Configuration]], Sequence[xr.Dataset]]
+    defaults: Mapping[str, object]
     shared: tuple[str, ...] = ()
     seconds: float | Callable[[Configuration], float] | None = None
     name: str = ""
-    origin: Any = field(default=None, compare=False)  # whose source decides the address; `run` if not given
+    origin: object = field(default=None, compare=False)  # whose source decides the address; `run` if not given
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.shared if name not in self.defaults]
@@ -56,7 +70,7 @@ class OneByOne:
     1
     """
 
-    function: Callable[..., Any]
+    function: Callable[..., object]
 
     def __call__(self, pack: list[Configuration]) -> list[xr.Dataset]:
         """Call the function with each configuration's parameters."""
@@ -84,15 +98,15 @@ class OfModel:
 class OfExperiment:
     """Runs an experiment of the registry with some fields of its config changed."""
 
-    run: Callable[[Any], xr.Dataset]
-    config: Any
+    run: Callable[..., xr.Dataset]
+    config: Any  # a dataclass of the experiment's own
 
     def __call__(self, pack: list[Configuration]) -> list[xr.Dataset]:
         """Run one config after another."""
         return [self.run(dataclasses.replace(self.config, **each)) for each in pack]
 
 
-def as_workload(experiment: Any, scale: str = "laptop") -> Workload:
+def as_workload(experiment: object, scale: str = "laptop") -> Workload:
     """Make a Workload of a plain function, a model family or an experiment of the registry.
 
     experiment: a `Workload`; a function of one configuration that returns a Dataset or a dict of numbers; a class with
@@ -105,7 +119,7 @@ def as_workload(experiment: Any, scale: str = "laptop") -> Workload:
     """
     if isinstance(experiment, Workload):
         return experiment
-    if hasattr(experiment, "record") and hasattr(experiment, "settings"):
+    if isinstance(experiment, RegisteredExperiment):
         own = getattr(experiment, "sweep", None)
         if own is not None:
             return as_workload(own)
@@ -124,14 +138,14 @@ def as_workload(experiment: Any, scale: str = "laptop") -> Workload:
     )
 
 
-def _parameters(function: Any) -> dict[str, Any]:
+def _parameters(function: Callable[..., object]) -> dict[str, object]:
     """Parameters that can be given by name; not those that only say how to work."""
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     found = inspect.signature(function).parameters
     return {n: each.default for n, each in found.items() if each.kind in named and n not in ("self", "progress")}
 
 
-def as_dataset(result: Any) -> xr.Dataset:
+def as_dataset(result: object) -> xr.Dataset:
     """Take a dataset as it is, and a dict of numbers as one.
 
     >>> as_dataset({"loss": 0.5})["loss"].item()

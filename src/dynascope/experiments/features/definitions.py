@@ -208,13 +208,13 @@ EXPERIMENT = Experiment(
             "eq-2.19-projector",
             "⟨C f_i|T_MP[C f_j − 1]⟩ = a_2 (δ_ij − 1/C) for one-hot outputs",
             lambda r: _corrects(r, "projector", "projector_expected", "a_2 (C δ_ij − 1), as (D.12) derives"),
-            Source("layerwise", equation="2.19"),
+            Source("layerwise", equation="2.19, D.12", theorem="Proposition 2.5.3"),
         ),
         Claim(
             "eq-2.18-class-means",
             "class means obey μ_i·μ_j = ⟨f_i|T f_j⟩",
             _means,
-            Source("layerwise", equation="2.18"),
+            Source("layerwise", equation="2.18, D.17"),
         ),
         Claim(
             "def-1-eigenspaces",

@@ -114,7 +114,7 @@ EXPERIMENT = Experiment(
             "eq1.28-norm",
             "the change of basis keeps the norm of the weights",
             lambda r: equal(float(np.sqrt((r["theta_measured"] ** 2).sum())), float(r["norm"]), EXACT),
-            Source("layerwise", place="below (1.28)"),
+            Source("layerwise", equation="A.6", place="below (1.28)"),
         ),
         Claim(
             "alg1-spectrum",

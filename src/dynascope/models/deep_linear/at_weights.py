@@ -73,7 +73,7 @@ class LinearNetwork(Gridded):
     def temperature(self) -> Float[np.ndarray, "..."]:
         """What multiplies the covariance of one sample's gradient: η/b, or η (N − b)/(b (N − 1)) for N samples.
 
-        Batches of a data set are drawn without replacement. Shape: the grid. Source: deep-linear G.1.
+        Batches of a data set are drawn without replacement. Shape: the grid. Source: deep-linear (32), Section G.1.
 
         >>> from dynascope import DeepLinear
         >>> float(DeepLinear(learning_rate=0.01, batch_size=2).temperature())
@@ -90,6 +90,7 @@ class LinearNetwork(Gridded):
         """Balanced weights that are diagonal in the teacher's basis, with the given amplitude of every mode.
 
         W_l = R_l diag(w)^{1/L} R_{l−1}ᵀ with orthonormal R_l, R_0 = V, R_L = U: assumptions (A1) and (A2).
+        Source: deep-linear Assumption A1, Assumption A2.
 
         >>> from dynascope import DeepLinear
         >>> net = DeepLinear(depth=3, width=5)
@@ -159,7 +160,7 @@ class LinearNetwork(Gridded):
     def jacobian(self, weights: Weights) -> Float[np.ndarray, "... entry parameter"]:
         """∂vec(W)/∂θ = [W_{<l}ᵀ ⊗ W_{>l}] over the layers, (outputs·inputs, P); vec stacks columns.
 
-        Source: deep-linear Proposition 3.1, which prints W_{>l} transposed.
+        Source: deep-linear (19), Proposition 3.1; printed with W_{>l} transposed.
 
         >>> from dynascope import DeepLinear
         >>> net = DeepLinear(depth=2, width=3)
@@ -171,7 +172,7 @@ class LinearNetwork(Gridded):
     def tangent_kernel(self, weights: Weights) -> Float[np.ndarray, "... matrix entry entry"]:
         """K_l = J_l J_lᵀ of every layer on vec(W), (layer, outputs·inputs, outputs·inputs).
 
-        Source: deep-linear, below Proposition 3.3.
+        Source: deep-linear below Proposition 3.3.
 
         >>> from dynascope import DeepLinear
         >>> DeepLinear(depth=2, width=3).tangent_kernel([np.ones((3, 3))] * 2).shape
@@ -188,7 +189,7 @@ class LinearNetwork(Gridded):
         """Covariance Σ of one sample's gradient in the stacked coordinates θ = (vec W_1; …; vec W_L), (P, P).
 
         Σ_lm = J_lᵀ [(I ⊗ Δ)(I + C)(I ⊗ Δ)ᵀ + I ⊗ Σ_q] J_m with C vec(A) = vec(Aᵀ). A batch has Σ/b. For checks and
-        small networks: memory P² and a root costs P³. Source: deep-linear Proposition 3.2.
+        small networks: memory P² and a root costs P³. Source: deep-linear (20), (21), Proposition 3.2.
 
         >>> from dynascope import DeepLinear
         >>> net = DeepLinear(depth=2, width=3)
@@ -203,7 +204,8 @@ class LinearNetwork(Gridded):
         """Gaussian noise with exactly the covariance Σ of one sample's gradient, one array for each layer.
 
         W_{>l}ᵀ S W_{<l}ᵀ with S = Δ (G + Gᵀ)/√2 + Σ_q^{1/2} G' and independent standard normal G, G'. Weights are
-        single matrices; every grid point sees the same G. Source: factors of Proposition 3.2, derived in docs.
+        single matrices; every grid point sees the same G. Source: derived from deep-linear Proposition 3.2; factors of
+        it, see docs/deep-linear.md.
 
         >>> from dynascope import DeepLinear
         >>> net = DeepLinear(depth=2, width=3)
@@ -232,7 +234,7 @@ class LinearNetwork(Gridded):
         """D_αβ, the rate at which noise spreads the modes: E[dw_α dw_β] = D_αβ dt.
 
         D_αβ = (η/b) a_αᵀ Σ a_β, computed without Σ; `isotropic=True` gives (η/b) ⟨a_α, a_β⟩, that of noise with unit
-        variance in every weight. Source: deep-linear Proposition 3.3 and the remark below 3.4.
+        variance in every weight. Source: deep-linear (24), (28), (29), Proposition 3.3, remark below Proposition 3.4.
 
         >>> from dynascope import DeepLinear
         >>> net = DeepLinear(depth=2, width=3, learning_rate=0.01)
@@ -246,7 +248,7 @@ class LinearNetwork(Gridded):
     def mode_hessian(self, weights: Weights, mode: int = 0) -> Float[np.ndarray, "... parameter parameter"]:
         """∇²w_α in the stacked coordinates, (P, P); its diagonal blocks vanish. `mode` counts from 0.
 
-        Source: deep-linear Proposition 3.4.
+        Source: deep-linear (25), Proposition 3.4.
 
         >>> from dynascope import DeepLinear
         >>> DeepLinear(depth=2, width=3).mode_hessian([np.ones((3, 3))] * 2).shape
@@ -261,7 +263,7 @@ class LinearNetwork(Gridded):
         """The law by which SGD's noise moves the modes at any weights, balanced or not: drifts and diffusion.
 
         dw_α = [(v_α ⊗ u_α)ᵀ Σ_l K_l vec Δ + (η/2b) tr(Σ ∇²w_α)] dt + dM_α, d⟨M_α, M_β⟩ = D_αβ dt. The first term is
-        printed with the opposite sign. Source: deep-linear Proposition 3.4.
+        printed with the opposite sign. Source: deep-linear (27), Proposition 3.4.
 
         >>> from dynascope import DeepLinear
         >>> net = DeepLinear(depth=2, width=3)
@@ -304,6 +306,7 @@ class LinearNetwork(Gridded):
         (η/b) [ L(L−1)/2 (2 δ_α² + σ_q²) w_α^{(3L−4)/L}
         + Σ_{γ≠α} Σ_{l>m} δ_α δ_γ w_α^{2(L−l+m−1)/L} w_γ^{(L+2l−2m−2)/L} ], δ = s − w; derived in docs/deep-linear.md.
         `published=True` gives (6) as printed, (η/b) L(L−1) w_α^{2(L−2)/L} (δ_α + σ_q), which disagrees with simulation.
+        Source: deep-linear (6).
 
         >>> from dynascope import DeepLinear
         >>> net = DeepLinear(learning_rate=1.0, label_noise=0.3)

@@ -118,7 +118,9 @@ def error_noise(row: Array, gap: Array, p: Parameters) -> Array:
 
 
 def langevin_step(weights: Weights, row: Array, p: Parameters) -> Weights:
-    """dθ = −∇loss dt + √(η Σ_b(θ)) dB, (1), by Euler and Maruyama; the noise has the exact covariance of SGD's."""
+    """dθ = −∇loss dt + √(η Σ_b(θ)) dB, (1), by Euler and Maruyama; the noise has the exact covariance of SGD's.
+    Source: deep-linear (1).
+    """
     activations, output = forward(weights)
     gap = p["teacher"] - output
     noise = jnp.sqrt(p["temperature"] * p["dt"]) * error_noise(row, gap, p)

@@ -170,19 +170,21 @@ def mode_hessian(weights: Weights, task: Task, mode: int) -> Any:
 
 
 def aligned_diffusion(amplitude: Array, values: Array, labels: Array, *, depth: int) -> Any:
-    """(7) for balanced, aligned weights: L² (2 (s_α − w_α)² + labels_α) |w_α|^{4(L−1)/L}, labels_α = u_αᵀ Σ_q u_α."""
+    """(7) for balanced, aligned weights: L² (2 (s_α − w_α)² + labels_α) |w_α|^{4(L−1)/L}, labels_α = u_αᵀ Σ_q u_α.
+    Source: deep-linear (7).
+    """
     spread = 2 * (values - amplitude) ** 2 + labels
     return depth**2 * spread * _namespace([amplitude]).abs(amplitude) ** (4 * (depth - 1) / depth)
 
 
 def predicted_diffusion(amplitude: Array, task: Task, values: Array, *, depth: int) -> Any:
-    """What (7) says of the diffusion at these amplitudes, in units of the temperature."""
+    """What (7) says of the diffusion at these amplitudes, in units of the temperature. Source: deep-linear (7)."""
     labels = _namespace([amplitude]).einsum("ia,ij,ja->a", task.left, task.label_covariance, task.left)
     return aligned_diffusion(amplitude, values, labels, depth=depth)
 
 
 def balance(weights: Weights) -> tuple[Any, Any]:
-    """r_l of (33) and its numerator |W_l W_lᵀ − W_{l+1}ᵀ W_{l+1}|, (layer 1 … L−1)."""
+    """r_l of (33) and its numerator |W_l W_lᵀ − W_{l+1}ᵀ W_{l+1}|, (layer 1 … L−1). Source: deep-linear (33)."""
     xp = _namespace(weights)
     outer = [w @ w.T for w in weights[:-1]]
     inner = [w.T @ w for w in weights[1:]]

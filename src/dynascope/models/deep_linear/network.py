@@ -57,7 +57,8 @@ class DeepLinear(LinearNetwork):
     network_seed: fixes teacher, initial weights of every trial and data set, whatever method and seed train them.
 
     learning_rate, batch_size and label_noise may be arrays that broadcast, or DataArrays: a grid.
-    Time is gradient-flow time, steps × step size. Source: deep-linear 2–4, Appendices A–E, G, H.
+    Time is gradient-flow time, steps × step size. Source: deep-linear Section 2, Section 3, Section 4, Section G,
+    Section H.
 
     >>> net = DeepLinear(depth=2, width=4, teacher=(1.0, 0.5), init_exponent=1.0)
     >>> run = net.simulate(duration=20.0, trials=1, method="gd")
@@ -99,7 +100,7 @@ class DeepLinear(LinearNetwork):
         """The weights from which every method and seed begins, one array (trial, d_l, d_{l−1}) for each layer.
 
         An aligned start has the amplitude that is typical for Gaussian weights in every mode,
-        Π_l min(d_l, d_{l−1})^(−γ/2) times the square root of every hidden width. Source: deep-linear H.2.
+        Π_l min(d_l, d_{l−1})^(−γ/2) times the square root of every hidden width. Source: deep-linear Section H.2.
 
         >>> [w.shape for w in DeepLinear(depth=2, width=[3, 5, 4]).initial_weights(2)]
         [(2, 5, 3), (2, 4, 5)]

@@ -47,7 +47,7 @@ def estimate_elasticity(
     Returns elasticity (time, class, other_class), NaN for the first and last half window, with _low and _high (95 %,
     bootstrap) if there is a trial axis; degrees_of_freedom (time,): how many numbers the data determine; ok and the
     attribute reason. More: docs/elastic.md.
-    Source: elastic (6) with general E; the estimator is derived here.
+    Source: derived from elastic (6); with general E.
 
     >>> from dynascope.models.elastic.mean_path import isotropic_path
     >>> from dynascope.models.elastic.strengths import Constant

@@ -87,6 +87,7 @@ def discrete_step(
 
     X_i^k += (h/B) Σ_b E_kL H_kL X_J^L + √h σ ζ_i^k. The last 2 B noise numbers of a trial choose classes and samples.
     Where class k feels classes by probabilities of its own (rows of P differ), one uniform number serves all rows.
+    Source: elastic (1), (4).
     """
     point = state["point"]
     classes, samples, features, _, trials = point.shape

@@ -57,7 +57,8 @@ def estimate_strengths(
     inter, gap, and those times the mean length of the class means (D.2), adjusted_…; the numbers tail_index_…; all with
     _low and _high (95 %, bootstrap) if there is a trial axis; reference_time, window, and ok with the attribute reason.
     What cannot be known is NaN: where classes are alike only the gap is identified. More: docs/elastic.md.
-    Source: elastic (9), (11), D.1, D.2; the exact form is derived, and checked on planted strengths.
+    Source: elastic (9), (11), (D.2), Section D.1, Section D.2; the exact form is derived, and checked on planted
+    strengths.
 
     >>> from dynascope.models.elastic.mean_path import logit_path
     >>> from dynascope.models.elastic.strengths import Constant

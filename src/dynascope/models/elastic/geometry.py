@@ -15,7 +15,7 @@ GEOMETRIES = ("isotropic", "logits", "mixture", "softmax")
 
 
 def margin_directions(classes: int, features: int) -> Float[np.ndarray, "{classes} {features}"]:
-    """d_l = e_l − 1/K, towards which training on class l pushes logits (8).
+    """d_l = e_l − 1/K, towards which training on class l pushes logits (8). Source: elastic (8).
 
     >>> margin_directions(2, 2).tolist()
     [[0.5, -0.5], [-0.5, 0.5]]
@@ -53,7 +53,7 @@ def geometry_blocks(
     "isotropic": the identity (I-model). "logits": the projector on d_l (L-model, (8)). "mixture": `own_weight` times
     the projector on d_l plus the rest spread evenly over the other classes' projectors (D.20), (E.1). "softmax": the
     identity, which then acts on margins e_l − softmax(x_l) instead of features (B.4). Or the blocks themselves, shaped
-    (class, class, feature, feature).
+    (class, class, feature, feature). Source: elastic (8), (B.4), (D.20), (E.1).
 
     >>> geometry_blocks("logits", 2, 2)[0, 1].tolist()
     [[0.5, -0.5], [-0.5, 0.5]]
@@ -144,6 +144,7 @@ def drift_matrix(elasticity: np.ndarray, sampling: np.ndarray, blocks: np.ndarra
     """Assemble M, (class·feature, class·feature): block (k, l) is E_kl P_kl H_kl.
 
     elasticity: E (class, class), or (class, class, feature, feature) where E_kl is itself a matrix (Θ_kl of (B.4)).
+    Source: elastic (5), (6); elastic-slides (3).
 
     >>> drift_matrix(np.eye(2), np.full((2, 2), 0.5), geometry_blocks("isotropic", 2, 1)).tolist()
     [[0.5, 0.0], [0.0, 0.5]]

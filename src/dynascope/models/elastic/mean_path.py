@@ -20,6 +20,7 @@ def isotropic_path(
     inter: Strength,
 ) -> Float[np.ndarray, "*trial time class feature"]:
     """I-model (7): the mean over classes grows with (A + (K−1) B)/K, what differs between them with (A − B)/K.
+    Source: elastic (7), (C.5), (D.4), (D.5), Proposition 3.2.
 
     >>> from dynascope.models.elastic.strengths import Constant
     >>> isotropic_path(np.array([0.0]), np.array([[1.0], [3.0]]), Constant(1.0), Constant(0.0)).tolist()
@@ -44,7 +45,7 @@ def logit_path(
     With c_k = d_k·x_k/|d_k|² and ρ the cosine of two d's: the mean s of the c_k grows with (A + (K−1) ρ B)/K, their
     differences with (A − ρ B)/K, and x_k(t) = x_k(0) + (1/K) ∫ [(α − β) c_k d_k + β Σ_l c_l d_l]. Since α can be
     integrated against either growth once β has been, two scalar integrals serve all classes and starts.
-    Exact also where β/α varies, unlike the printed (9).
+    Exact also where β/α varies, unlike the printed (9). Source: elastic (9), Proposition 3.3.
 
     >>> from dynascope.models.elastic.strengths import Constant
     >>> path = logit_path(np.array([1.0]), np.array([[0.5, -0.5], [-0.5, 0.5]]), Constant(2.0), Constant(0.0))

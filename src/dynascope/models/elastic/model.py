@@ -56,7 +56,7 @@ class LocallyElastic(Gridded):
         matrices Θ_kl, a Sampled curve of matrices or a function of time.
     covariance: of the noise in units of σ²: (class,), (class, feature, feature) or (class·feature, class·feature), in
         which sample i of one class shares noise with sample i of another; isotropic if not given.
-    Source: locally elastic SDE (1)–(9), (B.4), (D.20), (E.1).
+    Source: elastic (1)–(9), (B.4), (D.20), (E.1).
 
     >>> from dynascope import PowerLaw
     >>> model = LocallyElastic(classes=3, features=3, intra=PowerLaw(1.0, 0.5), inter=0.1, geometry="logits")
@@ -121,7 +121,7 @@ class LocallyElastic(Gridded):
         """Class means over time, exactly, from `start` (…, class, feature): the solution of (6).
 
         Closed forms for the isotropic and logit geometries under balanced sampling, the matrix exponential for other
-        constant drifts, an adaptive solver (relative error 1e-10) for the rest.
+        constant drifts, an adaptive solver (relative error 1e-10) for the rest. Source: elastic (6), (C.11).
 
         >>> LocallyElastic(classes=2, features=2).mean_path([0.0, 1.0], [[1.0, 0.0], [0.0, 1.0]]).shape
         (2, 2, 2)
@@ -173,6 +173,7 @@ class LocallyElastic(Gridded):
 
         x' ≈ matrix · x + offset, with error quadratic in x − around; offset is the residue of (B.14). Around equal
         logits the offset pushes along the margin directions, around a trained state it nearly vanishes.
+        Source: elastic (B.7), (B.14).
 
         >>> matrix, offset = LocallyElastic(2, 2, 2.0, 0.0, "softmax").linearise([[0.0, 0.0], [0.0, 0.0]])
         >>> offset.tolist()
@@ -221,6 +222,7 @@ class LocallyElastic(Gridded):
         `dt` is the step of geometries that must be stepped, to whole multiples of which their times are rounded.
         With one (feature,), the classes must fill disjoint intervals along it; that follows from the Gaussian law of
         linear geometries: nothing is simulated in time, and two class means are integrated exactly.
+        Source: elastic (C.2), Definition C.2.
 
         >>> model = LocallyElastic(2, 1, intra=1.0, inter=0.0, geometry="isotropic", noise=0.1)
         >>> model.separation_probability([9.0], 5, start=[[1.0], [-1.0]], trials=20).tolist()
@@ -286,7 +288,7 @@ class LocallyElastic(Gridded):
 
         Returns point (…grid, trial, time, class, sample, feature) and class_mean (…, trial, time, class, feature).
         A trial does not depend on how many others run, and sees the same noise at every noise level. With the exact
-        method its path depends on the saved times (its law does not).
+        method its path depends on the saved times (its law does not). Source: elastic (1), (2), (4), (5).
 
         >>> run = LocallyElastic().simulate(duration=2.0, samples=5, trials=3, save_points=4)
         >>> run["point"].dims, run["class_mean"].shape

@@ -49,7 +49,8 @@ def separation_verdict(
     one does if it exceeds ½: α − β = c/t gives e = c/K, hence c > K/2, lowered for logits by β = b/t > 0 to
     c/K + b/(K − 1) > ½. With logits even α < β separates where the amplitudes grow fast, since a negative D parts
     classes too, on the wrong sides. Judged at t = 1e12, at the last point if Sampled curves are all there is, or where
-    α − β is lost in rounding. Source: Theorem 3.1, which leaves the border open; derived, and checked by simulation.
+    α − β is lost in rounding. Source: elastic Theorem 3.1; elastic-slides Theorem 1; the border, left open there, is
+    derived, and checked by simulation.
 
     >>> from dynascope.models.elastic.strengths import Constant, PowerLaw
     >>> steep = separation_verdict(PowerLaw(1.2, 1.0), Constant(0.0), classes=2, features=2, geometry="isotropic")

@@ -120,7 +120,9 @@ def _march(
 def scatter_points(
     task: Task, times: np.ndarray, means: np.ndarray, first_draw: int
 ) -> Float[np.ndarray, "point trial time class sample feature"]:
-    """Samples around given class means. `first_draw` numbers noise that the means have not used."""
+    """Samples around given class means. `first_draw` numbers noise that the means have not used.
+    Source: elastic (C.12).
+    """
     classes, samples, features = task.start.shape
     dtype, now = means.dtype, 0.0
     apart = np.broadcast_to(

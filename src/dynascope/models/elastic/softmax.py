@@ -11,7 +11,7 @@ from scipy.special import softmax
 
 
 def margins(means: Float[np.ndarray, "*lead class feature"]) -> Float[np.ndarray, "*lead class feature"]:
-    """Ψ_k(x) = e_k − softmax x_k, what cross-entropy still asks of each class.
+    """Ψ_k(x) = e_k − softmax x_k, what cross-entropy still asks of each class. Source: elastic (B.6), (B.8).
 
     >>> margins(np.zeros((2, 2))).tolist()
     [[0.5, -0.5], [-0.5, 0.5]]
@@ -20,7 +20,7 @@ def margins(means: Float[np.ndarray, "*lead class feature"]) -> Float[np.ndarray
 
 
 def margin_jacobian(means: Float[np.ndarray, "class feature"]) -> Float[np.ndarray, "state state"]:
-    """J, block diagonal with diag p_k − p_k p_kᵀ (B.10): minus the derivative of Ψ.
+    """J, block diagonal with diag p_k − p_k p_kᵀ (B.10): minus the derivative of Ψ. Source: elastic (B.10).
 
     >>> margin_jacobian(np.zeros((1, 2))).tolist()
     [[0.25, -0.25], [-0.25, 0.25]]
@@ -36,7 +36,7 @@ def linearise(
 ) -> tuple[Float[np.ndarray, "state state"], Float[np.ndarray, "class feature"]]:
     """Matrix and offset with Θ Ψ(x) ≈ matrix · x + offset near `around` (B.7), (B.11)–(B.14).
 
-    matrix = −Θ J(z), offset = Θ (Ψ(z) + J(z) z): the residue Θ R of (B.14).
+    matrix = −Θ J(z), offset = Θ (Ψ(z) + J(z) z): the residue Θ R of (B.14). Source: elastic (B.7), (B.11)–(B.14).
 
     >>> matrix, offset = linearise(np.eye(4), np.zeros((2, 2)))
     >>> matrix[0].tolist(), offset.tolist()

@@ -85,6 +85,7 @@ class PowerLaw(Strength):
     """scale/(1 + t)^index, with the tail index of elastic (D.17).
 
     A(t) = scale·((1 + t)^(1−index) − 1)/(1 − index), and scale·log(1 + t) for index 1, exactly (D.18) drops the −1.
+    Source: elastic (D.17), (D.18).
 
     >>> law = PowerLaw(1.0, 1.0)
     >>> float(law(1.0)), float(law.integral(np.e - 1).round(12))

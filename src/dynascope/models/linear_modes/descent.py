@@ -39,6 +39,7 @@ def _update(
 
 def descent_step(state: State, noise: object, time: Numeric, p: Parameters, dt: Numeric) -> State:
     """One step of gradient descent on the loss of (6.1), ½ E[x²] (θ − S)²; `dt` is the learning rate.
+    Source: layerwise (6.1).
 
     >>> p = {"target": 1.0, "output_scale": 1.0, "variance": 1.0, "label_noise": 0.0}
     >>> state = {"first": jnp.full((1, 1, 1), 0.5), "second": jnp.full((1, 1, 1), 0.5)}

@@ -26,7 +26,7 @@ class DiagonalNetwork(Family):
     first: a_i(0). second: b_i(0).
 
     Time is gradient-flow time (steps × learning rate), for the loss ½ E[(f − f*)²]. A mode with a(0) = b(0) = 0 is a
-    saddle and stays. Source: layerwise (3.3), (3.6)–(3.14).
+    saddle and stays. Source: layerwise (3.1)–(3.3), (3.6)–(3.9), (3.12)–(3.14).
 
     >>> network = DiagonalNetwork(variance=[1.0, 0.5], target=1.0, first=0.1, second=0.1)
     >>> run = network.solve([0.0, 5.0, 50.0])
@@ -60,6 +60,7 @@ class DiagonalNetwork(Family):
 
         times: increasing list from 0 or later.
         Returns product a_i b_i, first and second (…grid, mode, time) and loss ½ Σ E[x_i²] (a_i b_i − S_i)² (…, time).
+        Source: layerwise (3.6), (3.9).
 
         >>> run = DiagonalNetwork(first=0.3, second=-0.2, target=2.0).solve([0.0, 1.0])
         >>> conserved = run["first"] ** 2 - run["second"] ** 2
@@ -97,7 +98,7 @@ class DiagonalNetwork(Family):
 
         τ_e(ε) = ln[(S/(a(0) b(0)) − 1)/(1/ε − 1)]/(2 E[x²] S) where a(0) = b(0).
         A start above the target passes fractions above 1 on its way down. Shape (…grid, mode).
-        Source: layerwise (3.12) for a(0) = b(0) > 0, derived for any start.
+        Source: layerwise (3.12); for a(0) = b(0) > 0, derived for any start.
 
         >>> network = DiagonalNetwork(first=0.1, second=0.1)
         >>> at = network.time_to_reach(0.5)
@@ -124,7 +125,7 @@ class DiagonalNetwork(Family):
         return {"variance": variance, "target": np.abs(target), "begin": begin, "spread": spread}
 
     def saturation_time(self, threshold: float = 0.05) -> Float[np.ndarray, "... mode"]:
-        """τ_s(ε): time in which a_i b_i goes from ε S_i to (1 − ε) S_i. Source: layerwise (3.12), for any start.
+        """τ_s(ε): time in which a_i b_i goes from ε S_i to (1 − ε) S_i. Source: layerwise (3.12); for any start.
 
         τ_s = ln(1/ε − 1)/(E[x²] S) where a(0) = b(0).
 

@@ -18,7 +18,7 @@ def growth(together: Numeric, apart: Numeric, target: Numeric, *, flow_time: Num
 
     γ = [apart·h + ((1+c) + (1−c) E)/2] / [together·h + ((1−c) + (1+c) E)/2] with R = √(S² + together·apart),
     c = S/R, E = exp(−2Rτ), h = (1 − E)/(2R); τ = E[x²]·t/Z is `flow_time`.
-    Source: layerwise (6.12) with 2 in place of the printed 4, rewritten without cancellation.
+    Source: layerwise (6.12); with 2 in place of the printed 4, rewritten without cancellation.
 
     >>> growth(0.5, 0.5, 1.0, flow_time=np.array([0.0, 100.0])).round(6).tolist()
     [1.0, 4.236068]

@@ -24,7 +24,7 @@ def mode_curves(
     times: increasing list, in gradient-flow time (learning rate × steps).
     eigenvalues: ρ_k ≥ 0 (…, mode), such as E[x_k²] of independent inputs.
     target: S_k = ⟨e_k|f*⟩, a number or (…, mode). start: c_k(0), likewise.
-    The loss is ½ E[(f − f*)²]. Source: layerwise (1.26), (3.10).
+    The loss is ½ E[(f − f*)²]. Source: layerwise (1.17), (1.26), (3.5), (3.7), (3.10).
 
     >>> mode_curves([0.0, np.log(2)], [1.0, 2.0]).round(3).tolist()
     [[0.0, 0.5], [0.0, 0.75]]
@@ -60,7 +60,7 @@ def learnability(
     labels. Exact for Gaussian features as n and the number of modes grow together, off by about 1/n before; features of
     a one-dimensional input can be far from it where noise is concerned. Without a ridge n must stay below the number of
     modes with ρ_k > 0: beyond, every mode is learned and no κ > 0 exists.
-    Source: layerwise (1.35), with ridge and noise after its reference [24].
+    Source: layerwise (1.35); with ridge and noise after its reference [24].
 
     >>> found = learnability([1.0] * 4, samples=1, target=[1.0, 0.0, 0.0, 0.0])
     >>> found["learnability"].values.round(6).tolist(), float(found["test_loss"].round(6))
@@ -139,7 +139,7 @@ def minimum_norm(features: ArrayLike, labels: ArrayLike, *, ridge: float = 0.0) 
     w = Φᵀ (Φ Φᵀ)⁺ y, or the minimum of |Φ w − y|² + δ |w|² with a ridge δ.
 
     features: Φ (sample, feature). labels: y (sample,). Singular values below 1e-12 of the largest count as 0.
-    Source: layerwise (A.8).
+    Source: layerwise (A.7), (A.8).
 
     >>> minimum_norm([[1.0, 1.0]], [2.0]).round(6).tolist()
     [1.0, 1.0]
@@ -156,7 +156,7 @@ def training_path(
 
     times: flow times for the loss (1/2n) (Σ_i (f(x_i) − y_i)² + δ |w|²), infinity allowed; (A.9) as printed leaves out
     1/n, and runs n times too fast.
-    features: Φ (sample, feature). labels: y (sample,). Source: layerwise (1.12), (A.9), (A.10), solved.
+    features: Φ (sample, feature). labels: y (sample,). Source: layerwise (1.10), (1.12), (A.9), (A.10), (A.12); solved.
 
     >>> training_path([np.log(2), np.inf], [[1.0, 0.0], [0.0, 1.0]], [1.0, 1.0]).round(3).tolist()
     [[0.293, 0.293], [1.0, 1.0]]

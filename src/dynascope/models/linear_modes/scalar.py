@@ -76,7 +76,7 @@ class ScalarNetwork(Family):
         times: increasing list from 0 or later.
         Returns first and second (…grid, unit, time), and over (…grid, time) output θ, its parts aligned_output and
         anti_aligned_output from units with a(0) b(0) S > 0 and < 0, gamma and loss ½ E[x²] (θ − S)².
-        Source: layerwise Theorem 1.
+        Source: layerwise (6.10)–(6.13), Theorem 1.
 
         >>> ScalarNetwork([1.0, 1.0], [1.0, -1.0], 0.5).solve([0.0, 9.0])["aligned_output"].values.round(3).tolist()
         [1.0, 1.281]
@@ -122,6 +122,7 @@ class ScalarNetwork(Family):
 
         Returns what `solve` returns, with trial after the grid; gamma is measured, Σ(a + b)²/Σ(a(0) + b(0))².
         A trial is the same whatever else runs, and starts from the same standard normal weights at every grid point.
+        Source: layerwise (6.1).
 
         >>> run = ScalarNetwork(target=[0.5, 2.0], width=4).simulate(duration=1.0, trials=3, save_points=5)
         >>> run["first"].dims, run["output"].shape
@@ -169,7 +170,7 @@ class ScalarNetwork(Family):
         γ₊ = (S + √(Σ0² − S0² + S²))/(Σ0 + S0), infinite where a(0) = −b(0) in every unit and S > 0.
         The four levers are factors on the initial weights, the target, the input and the output (Z falls as the output
         grows), as in Table 6.1; they act through one product only, γ₊ = γ₊(target/(input·output·weight²)).
-        Shape: grid, broadcast against the levers. Source: layerwise (6.14), section 6.3.1.
+        Shape: grid, broadcast against the levers. Source: layerwise (6.14), Section 6.3.1.
 
         >>> network = ScalarNetwork([1.0, 1.0], [1.0, -1.0], 0.5)
         >>> [float(network.amplification(**{name: 0.5}).round(3)) for name in ("weight", "target", "input", "output")]
@@ -186,7 +187,7 @@ class ScalarNetwork(Family):
         """The factor on each lever that alone brings γ₊ to the wanted value; NaN where none does.
 
         With k = ((Σ0 + S0) γ₊ − (Σ0 − S0)/γ₊)/(2 S): target k, input and output 1/k, weight k^{−1/2}.
-        Source: layerwise (6.14), solved for the levers.
+        Source: layerwise (6.14); solved for the levers.
 
         >>> network = ScalarNetwork([1.0, 1.0], [1.0, -1.0], 0.5)
         >>> factors = network.levers_to(4.0)
@@ -221,7 +222,7 @@ class ScalarNetwork(Family):
         """Say "lazy" or "rich": whether sums and differences of paired weights change by at most the share `change`.
 
         lazy: √γ₊ and 1/√γ₊ both within 1 ± change. The boundary is a convention, γ₊ itself the measure.
-        Source: layerwise, below Theorem 1.
+        Source: layerwise below Theorem 1.
 
         >>> ScalarNetwork([3.0, 3.0], [3.0, -3.0], target=[0.5, 50.0]).regime().tolist()
         ['lazy', 'rich']

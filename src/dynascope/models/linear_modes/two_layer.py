@@ -83,7 +83,7 @@ class TwoLayerLinear(Family):
         Returns product W₁W₂ (…grid, time, input, output), first_gram W₁W₁ᵀ (…, input, input_too), second_gram W₂ᵀW₂
         (…, output, output_too), strength u_iᵀ W₁W₂ v_i (…, mode, time) along the singular vectors of M, singular_value
         ρ_i of M, and loss ½ |W₁W₂ − M|² (…, time), what can still be learned.
-        Source: layerwise (3.15), (A.39) and, for general balanced starts, its references [79], [63].
+        Source: layerwise (3.15), (A.39), (A.40); for general balanced starts, its references [79], [63].
 
         >>> run = TwoLayerLinear([[1.0]], [[0.5]], [[0.3]]).solve([0.0, 9.0])
         >>> run["product"].values.ravel().round(4).tolist()
@@ -108,7 +108,7 @@ class TwoLayerLinear(Family):
         times: increasing list from 0 or later. accuracy: relative error allowed per step.
         Returns what `solve` returns, and first (…grid, time, input, hidden) and second (…grid, time, hidden, output).
         Where it starts between saddles, errors grow as fast as the modes do: the results are then good to about
-        accuracy × (weights at the end/weights at the start).
+        accuracy × (weights at the end/weights at the start). Source: layerwise (A.22), (A.26), (A.28).
 
         >>> run = TwoLayerLinear([[1.0]], [[0.5]], [[0.3]]).solve_numerically([0.0, 9.0])
         >>> run["product"].values.ravel().round(4).tolist()
@@ -229,7 +229,7 @@ def balanced_weights(
 
     inputs, hidden, outputs: sizes d, p, c. scale: mean singular value of the smaller layer.
     imbalance: λ; λ > 0 needs p ≤ d, λ < 0 needs p ≤ c (the larger layer must have full rank p). seed: integer ≥ 0.
-    Source: the λ-balanced starts of layerwise, reference [63].
+    Source: layerwise reference [63]; its λ-balanced starts.
 
     >>> first, second = balanced_weights(5, 3, 2, scale=0.1, imbalance=0.5, seed=1)
     >>> kept = first.T @ first - second @ second.T

@@ -35,7 +35,7 @@ def noise_power(w: Numeric, p: Parameters) -> Any:
 
 
 def gradient_drift(w: Numeric, p: Parameters) -> Any:
-    """L (s − w) w^(2(L−1)/L) (5).
+    """L (s − w) w^(2(L−1)/L) (5). Source: deep-linear (5).
 
     >>> gradient_drift(0.25, {"singular_value": 1.0, "depth": 2})
     0.375
@@ -47,7 +47,7 @@ def ito_drift(w: Numeric, p: Parameters, form: str) -> Any:
     """Drift that noise induces; `form` chooses between the derived one, (14) and (6).
 
     derived: β L(L−1)/2 · q · w^((3L−4)/L); published: β L(L−1) w^(2(L−2)/L) [(s − w) + c σ_q] with c = 1/2 in (14)
-    and 1 in (6).
+    and 1 in (6). Source: deep-linear (6), (14).
 
     >>> p = {"depth": 2, "singular_value": 1.0, "temperature": 0.01, "label_noise": 0.0}
     >>> ito_drift(0.5, p, "derived"), ito_drift(0.5, p, "published")
@@ -62,7 +62,7 @@ def ito_drift(w: Numeric, p: Parameters, form: str) -> Any:
 
 
 def diffusion(w: Numeric, p: Parameters) -> Any:
-    """D = β L² q w^(4(L−1)/L) (7).
+    """D = β L² q w^(4(L−1)/L) (7). Source: deep-linear (7).
 
     >>> diffusion(0.5, {"depth": 2, "singular_value": 1.0, "temperature": 0.01, "label_noise": 0.0})
     0.005

@@ -66,6 +66,7 @@ class ModeEquation(Family):
 
     def gradient_drift(self, w: ArrayLike) -> Float[np.ndarray, "..."]:
         """Gradient part of the drift, L (s − w) w^(2(L−1)/L) (5). Shape: grid, then the shape of `w` ≥ 0.
+        Source: deep-linear (5).
 
         >>> float(ModeEquation(depth=2).gradient_drift(0.25))
         0.375
@@ -78,6 +79,7 @@ class ModeEquation(Family):
 
         It follows from w = v^L with the one weight v of all layers, dv = v^(L−1)[(s − w) dt + √(β q) dB]. Checked
         against sampled gradients in `dynascope verify deep_linear`. Shape: grid, then the shape of `w` ≥ 0.
+        Source: deep-linear (6), (14).
 
         >>> derived = ModeEquation(depth=4, temperature=1.0, label_noise=0.3)
         >>> printed = ModeEquation(depth=4, temperature=1.0, label_noise=0.3, ito="published")
@@ -89,6 +91,7 @@ class ModeEquation(Family):
 
     def drift(self, w: ArrayLike) -> Float[np.ndarray, "..."]:
         """The whole drift of (4), gradient and Itô part. Shape: grid, then the shape of `w` ≥ 0.
+        Source: deep-linear (4).
 
         >>> float(ModeEquation().drift(1.0))
         0.0
@@ -97,6 +100,7 @@ class ModeEquation(Family):
 
     def diffusion(self, w: ArrayLike) -> Float[np.ndarray, "..."]:
         """D = β L² (2(s − w)² + σ_q²) w^(4(L−1)/L) (7). Shape: grid, then the shape of `w` ≥ 0.
+        Source: deep-linear (7).
 
         >>> float(ModeEquation(depth=2, temperature=0.01).diffusion(0.5))
         0.005
@@ -128,7 +132,7 @@ class ModeEquation(Family):
         """Amplitude without noise, w' = L (s − w) w^(2−2/L), at times from 0.
 
         Depth 2: s/(1 + (s/w0 − 1) exp(−2 s t)) (3). Other depths by quadrature and Newton's method in log(w/|s − w|),
-        to rounding. `start` > 0 is a number or varies over the grid.
+        to rounding. `start` > 0 is a number or varies over the grid. Source: deep-linear (2), (3).
 
         >>> ModeEquation(depth=2).gradient_flow([0.0, 1.0], start=0.5).round(4).tolist()
         [0.5, 0.8808]
@@ -180,6 +184,7 @@ class ModeEquation(Family):
 
         Returns amplitude, loss (s − w)²/2 and diffusion D(w), each (…grid, trial, time).
         Trial i is the same path whatever else runs, and sees the same noise at every grid point.
+        Source: deep-linear (4).
 
         >>> run = ModeEquation(label_noise=[0.0, 0.3]).simulate(duration=1.0, trials=4, save_points=3)
         >>> run["amplitude"].dims, run["amplitude"].shape
@@ -219,8 +224,8 @@ class ModeEquation(Family):
         """Temperature from which on noise unlearns the mode: w → 0 in the end, however it starts.
 
         At depth 2, log w near 0 drifts at 2s − β(2s² + σ_q²), so 2s/(2s² + σ_q²); infinite for deeper modes, whose
-        noise fades faster than the gradient. For the derived drift. Source: derived from (4); without label noise a
-        mode above this temperature ends at 0 or at s.
+        noise fades faster than the gradient. For the derived drift. Source: derived from deep-linear (4); without label
+        noise a mode above this temperature ends at 0 or at s.
 
         >>> ModeEquation(depth=2, label_noise=[0.0, 1.0]).collapse_temperature().round(3).tolist()
         [1.0, 0.667]
@@ -298,7 +303,7 @@ class ModeEquation(Family):
         error of second order in the spacing where that is below D/|μ|; where it is above, the law spreads as if D were
         |μ|·spacing. `amplitude_grid` makes points that suit. The cost grows as the cube of their number (400: a
         fraction of a second).
-        Source: deep-linear, Proposition 5.1.
+        Source: deep-linear (31), Proposition 5.1.
 
         >>> w = np.linspace(0.0, 1.4, 141)
         >>> path = ModeEquation(depth=2, label_noise=0.3).density_path([1.0, 3.0], w, start=0.1)

@@ -105,7 +105,7 @@ class Law:
         return np.asarray(np.log(self._power(x)) + (3 - 4 / self.depth) * x)
 
     def density(self, w: Float[np.ndarray, " amplitude"]) -> Float[np.ndarray, "point amplitude"]:
-        """The density (16), normalised, at amplitudes w > 0."""
+        """The density (16), normalised, at amplitudes w > 0. Source: deep-linear (16)."""
         x = np.clip(np.log(w / self.s), self.edges[:, :1], self.edges[:, -1:])
         left = np.stack([np.searchsorted(edges, row, side="right") for edges, row in zip(self.edges, x, strict=True)])
         left = np.clip(left - 1, 0, self.edges.shape[1] - 2)
@@ -162,7 +162,7 @@ def _bisect(is_left: Callable[[np.ndarray], np.ndarray], left: np.ndarray, right
 
 
 def small_rate_variance(s: Numeric, beta: Numeric, sigma: Numeric, depth: int) -> Any:
-    """β L σ_q² s^(2(L−1)/L)/2 (18).
+    """β L σ_q² s^(2(L−1)/L)/2 (18). Source: deep-linear (18).
 
     >>> small_rate_variance(1.0, 0.005, 0.3, 4)
     0.0009
@@ -186,6 +186,7 @@ def small_rate_moments(s: Numeric, beta: Numeric, sigma: Numeric, depth: int) ->
 
 def published_moments(s: Numeric, beta: Numeric, sigma: Numeric, depth: int) -> Moments:
     """(17) and (18) as printed; the source calls (17) the zero of the drift, the peak and the mean.
+    Source: deep-linear (17), (18).
 
     >>> [round(float(value), 6) for value in published_moments(1.0, 0.01, 0.5, 3)]
     [1.005, 0.00375, 1.005, 1.005]

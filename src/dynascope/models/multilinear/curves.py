@@ -31,7 +31,7 @@ class SkillSet:
 
     @cached_property
     def normaliser(self) -> float:
-        """A of P(k) = A k^−(α+1): (4.1)."""
+        """A of P(k) = A k^−(α+1): (4.1). Source: layerwise (4.1)."""
         return float(1 / power_sum(self.exponent + 1, np.array(1.0), float(self.skills)))
 
     @property
@@ -54,7 +54,9 @@ class SkillSet:
         return np.asarray(self.normaliser * rank ** -(self.exponent + 1))
 
     def gap(self, exposure: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-        """1 − R/S after an exposure x: (4.11), or (C.4) for the linear model, from any start."""
+        """1 − R/S after an exposure x: (4.11), or (C.4) for the linear model, from any start.
+        Source: layerwise (4.11), (C.4).
+        """
         if self.linear:
             return np.asarray(self.start_gap * np.exp(-exposure))
         return np.asarray(expit(-(2 * self.target * exposure + self.start_logit)))
@@ -65,7 +67,7 @@ class SkillSet:
         return np.asarray(self.target * (1 - left))
 
     def loss(self, time: Flat, data: Flat, parameters: Flat) -> Float[np.ndarray, " case"]:
-        """Expected loss (4.17) for each case."""
+        """Expected loss (4.17) for each case. Source: layerwise (4.17), (4.18)."""
         half_square = self.target**2 / 2
         if parameters is None:
             return half_square * self._learnable(self.skills, time, data)

@@ -43,7 +43,9 @@ class Options:
 
 
 def full_step(state: State, noise: object, time: Numeric, p: Parameters, dt: Numeric) -> State:
-    """One step on the whole loss: a_k ← a_k + η share_k b_k (S − a_k b_k), b_k likewise (B.6), (B.7)."""
+    """One step on the whole loss: a_k ← a_k + η share_k b_k (S − a_k b_k), b_k likewise (B.6), (B.7).
+    Source: layerwise (B.6), (B.7), (C.3).
+    """
     share = p["share"]
     if "weight" in state:  # (C.3)
         return {"weight": state["weight"] + p["learning_rate"] * share * (p["target"] - state["weight"])}

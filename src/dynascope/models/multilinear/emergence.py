@@ -52,6 +52,7 @@ def feature_rate(feature_scale: float, *, published: bool = False) -> float:
 
     The strength is R = 𝓑 a b, so that R' = η P 𝓑² (a² + b²)(S − R) with a² = b² = R/𝓑: the rate is 2 η P **𝓑** S. The
     printed (5.2) has 𝓑². Only this factor is ever calibrated; what the source calls 𝓑² = 1/22 is a factor of 1/22.
+    Source: layerwise (5.1), (5.2).
 
     >>> feature_rate(0.5), feature_rate(0.5, published=True)
     (0.5, 0.25)
@@ -63,6 +64,7 @@ def over_time(
     time: Float[np.ndarray, "..."], frequency: Numeric, rate_factor: Numeric, *, rate: Numeric, start: Numeric
 ) -> Float[np.ndarray, "..."]:
     """R/S = 1/(1 + (S/R(0) − 1) exp(−2 η P(k) 𝓑² S T)) (5.2), with `rate` = 2 η S and `start` = R(0)/S.
+    Source: layerwise (5.2).
 
     >>> float(over_time(np.array(0.0), 1.0, 0.1, rate=1.0, start=0.25))
     0.25
@@ -77,6 +79,7 @@ def over_data(
 
     d/D_c is the mean of the minimum-norm solution for a basis in general position. The printed (5.5) has
     1 − √(1 − d/D_c), which mistakes the error in the other basis functions for a missing part of the skill.
+    Source: layerwise (5.5), (B.26), Proposition B.1.1.
 
     >>> over_data(np.array([200.0, 800.0]), 1.0, 800.0, published=False).tolist()
     [0.25, 1.0]
@@ -100,6 +103,7 @@ def _more_than(count: float, draws: np.ndarray, chance: float) -> np.ndarray:
 
 def over_parameters(parameters: Float[np.ndarray, "..."], skill: Numeric, nodes: Numeric) -> Float[np.ndarray, "..."]:
     """The share of the skill's N_c basis functions that are among the first N: (5.9), for any N_c > 0.
+    Source: layerwise (5.9), Proposition B.1.2.
 
     >>> over_parameters(np.array([4.0, 6.0, 8.0]), 2, 4.0).tolist()
     [0.0, 0.5, 1.0]
@@ -110,7 +114,7 @@ def over_parameters(parameters: Float[np.ndarray, "..."], skill: Numeric, nodes:
 def time_to_reach(
     frequency: Numeric, rate_factor: Numeric, threshold: float, *, rate: Numeric, start: Numeric
 ) -> np.ndarray:
-    """T at which R/S passes the threshold: (5.2) solved for T; 0 if it starts above.
+    """T at which R/S passes the threshold: (5.2) solved for T; 0 if it starts above. Source: layerwise (5.2).
 
     >>> at = time_to_reach(0.5, 0.1, 0.5, rate=2.0, start=0.01)
     >>> round(float(over_time(at, 0.5, 0.1, rate=2.0, start=0.01)), 12)

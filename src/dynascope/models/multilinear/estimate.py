@@ -40,7 +40,7 @@ def estimate_emergence(
 
     Returns value, low, high, standard_error (of the logarithm), fitted (x) and ok, with the attribute reason where the
     curve does not determine the number. Predict other skills with `Multilinear.emergence(kind, …, calibration=value)`.
-    Source: layerwise, chapter 5 (which calibrates by hand and gives no interval).
+    Source: layerwise chapter 5; it calibrates by hand and gives no interval.
 
     >>> one = Multilinear(skills=1, target=5.0, learning_rate=0.05)
     >>> steps = np.linspace(0, 1000, 50)

@@ -33,6 +33,7 @@ class ExtendedSkill:
 
         Returns over time strength a B·readout, loss on the data, first a, second B (time, basis) and imbalance
         a² − |B|², which the flow conserves (Lemma 3). Time is steps; relative error 1e-10.
+        Source: layerwise (B.21), (B.23).
 
         >>> run = scaled_skill(1.0, frequency=1.0, target=1.0).solve([0.0, 20.0], 0.1, [0.1])
         >>> run["strength"].round(6).values.tolist()
@@ -81,7 +82,7 @@ def _gradient(parameters: jax.Array, moment: jax.Array, goal: jax.Array) -> jax.
 
 
 def scaled_skill(feature_scale: float, *, frequency: float, target: float) -> ExtendedSkill:
-    """(5.1): f = a b 𝓑 g, a basis function of size 𝓑 and unlimited data.
+    """(5.1): f = a b 𝓑 g, a basis function of size 𝓑 and unlimited data. Source: layerwise (5.1).
 
     >>> scaled_skill(0.5, frequency=0.2, target=1.0).moment.tolist()
     [[0.05]]
@@ -95,7 +96,7 @@ def scaled_skill(feature_scale: float, *, frequency: float, target: float) -> Ex
 def sampled_skill(features: ArrayLike, *, data: int, target: float) -> ExtendedSkill:
     """(5.3): D_c basis functions e_l with g = Σ e_l/√D_c, seen on d samples out of D.
 
-    features: e_l(x_j), (sample, basis). data: D, the size of the whole training set.
+    features: e_l(x_j), (sample, basis). data: D, the size of the whole training set. Source: layerwise (5.3), (B.15).
 
     >>> sampled_skill([[1.0, -1.0]], data=4, target=1.0).moment.tolist()
     [[0.25, -0.25], [-0.25, 0.25]]
@@ -111,6 +112,7 @@ def sampled_skill(features: ArrayLike, *, data: int, target: float) -> ExtendedS
 
 def partial_skill(available: int, nodes: int, *, frequency: float, target: float) -> ExtendedSkill:
     """(5.6): the first `available` of the N_c = `nodes` basis functions of a skill, and unlimited data.
+    Source: layerwise (5.6), (5.8).
 
     >>> partial_skill(1, 4, frequency=0.5, target=2.0).goal.tolist()
     [1.0]
@@ -127,6 +129,7 @@ def minimum_norm_strength(features: ArrayLike, readout: ArrayLike) -> Float[np.n
 
     features: e_l(x_j), (…, sample, basis), any number of leading axes. readout: (basis,), of length 1: g in the basis.
     Where samples determine everything it is 1. Found by singular values, not by any closed form.
+    Source: layerwise (C.5).
 
     >>> float(minimum_norm_strength([[1.0, 1.0]], [1.0, 0.0]).round(6))
     0.5
@@ -146,6 +149,7 @@ def sample_basis(kind: str, basis: int, samples: int, *, trials: int, seed: int)
 
     kind: "parities": rotated so that g is the first of D_c independent parities (signs). "gaussian": jointly Gaussian,
     which drops |g| = 1. "cells": e_l = √D_c g on one of D_c equally likely cells of the input and 0 elsewhere.
+    Source: layerwise (5.4).
 
     >>> values, readout = sample_basis("cells", 4, 3, trials=2, seed=0)
     >>> values.shape, bool(np.allclose(abs(values @ readout), 1))

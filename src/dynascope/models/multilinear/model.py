@@ -41,7 +41,8 @@ class Multilinear(Family):
     linear: whether a skill has one parameter w_k (C.3) instead of two; then initial may be 0.
 
     Time is training steps of gradient descent, for steps so small that it follows gradient flow: 2 η S P(1) ≪ 1.
-    Skills are decoupled: their supports do not overlap. Source: layerwise (4.1)–(4.44), (5.1)–(5.9), (C.1)–(C.4).
+    Skills are decoupled: their supports do not overlap. Source: layerwise (4.1)–(4.7), (4.9)–(4.44), (5.1)–(5.9),
+    (C.1)–(C.4).
 
     >>> model = Multilinear(skills=100_000, skill_exponent=0.6, target=5.0, initial=0.01, learning_rate=0.05)
     >>> model.loss(time=[0, 1e3, 1e5]).round(3).tolist()
@@ -110,7 +111,7 @@ class Multilinear(Family):
         return [np.broadcast_to(given[n], shape).ravel() if n in given else None for n in names], shape
 
     def frequency(self, skill: ArrayLike) -> Float[np.ndarray, "..."]:
-        """P(k) = A k^−(α+1): how often each skill occurs (4.1).
+        """P(k) = A k^−(α+1): how often each skill occurs (4.1). Source: layerwise (4.1).
 
         >>> Multilinear(skills=2, skill_exponent=1.0).frequency([1, 2]).tolist()
         [0.8, 0.2]
@@ -131,6 +132,7 @@ class Multilinear(Family):
         (4.11) averaged over d_k ~ Binomial(D, P(k)). What is not given is without limit; a model has the first
         `parameters` skills, and R = 0 for the others (the printed (B.14) leaves them at R(0), which a model without
         their basis function cannot have). Shape: grid, then that of `skill`, then that of the resources together.
+        Source: layerwise (4.11), (4.26), (4.27), (B.1), (B.12), (B.14), Figure 4.1, Lemma 1, Corollary B.1.1.
 
         >>> Multilinear(target=5.0).strength([1, 2], time=[0.0, 1e3]).round(3).tolist()
         [[0.01, 5.0], [0.01, 5.0]]
@@ -153,6 +155,7 @@ class Multilinear(Family):
         given is without limit. Arrays broadcast against each other (`time[:, None]` and `parameters` make a table).
         Shape: grid, then theirs. Every rank would be one term of the sum; a few hundred representative ranks give it
         with a relative error below 1e-12 while the loss is above 1e-15 of its start (for 10⁷ skills as for 10³).
+        Source: layerwise (4.17), (4.19), (4.28), (4.35), Corollary B.1.2.
 
         >>> model = Multilinear(skills=10**7, skill_exponent=0.3)
         >>> model.loss(time=[1e2, 1e4], data=10**5, parameters=[[10**3], [10**6]]).shape
@@ -166,7 +169,7 @@ class Multilinear(Family):
     def exponent(self, resource: str) -> Float[np.ndarray, "..."]:
         """Exponent of the loss in "time", "data", "parameters" or "compute": Table 4.1.
 
-        −α/(α+1), −α/(α+1), −α, −α/(α+2).
+        −α/(α+1), −α/(α+1), −α, −α/(α+2). Source: layerwise (4.16), (4.25), (4.34), (4.36), Table 4.1.
 
         >>> float(Multilinear(skill_exponent=0.6).exponent("time").round(3))
         -0.375
@@ -189,7 +192,7 @@ class Multilinear(Family):
         """L_C of (C.2): the loss that skills beyond the last one would add, which a finite number does not have.
 
         ½ (S − R(0))² A ζ(α+1, n_s+1), with S in place of S − R(0) for parameters and compute. `published=True`: the
-        printed ½ S² A n_s^−α/α, which is the same for many skills and R(0) ≪ S.
+        printed ½ S² A n_s^−α/α, which is the same for many skills and R(0) ≪ S. Source: layerwise (C.2).
 
         >>> float(Multilinear(skills=50_000, skill_exponent=0.1).absent_loss().round(3))
         0.231
@@ -202,7 +205,7 @@ class Multilinear(Family):
         """prefactor·amount^exponent − absent loss: the scaling law, corrected for a finite number of skills (C.2).
 
         Holds between the first skill being learned and the last one being begun. `finite=False` leaves the correction
-        out. Shape: grid, then that of `amount`.
+        out. Shape: grid, then that of `amount`. Source: layerwise (4.25), (4.34), (4.36), (C.2).
 
         >>> model = Multilinear(skills=50_000, skill_exponent=0.1, learning_rate=1.0)
         >>> abs(float(model.scaling_law("time", 1e3) / model.loss(time=1e3)) - 1) < 1e-3
@@ -220,6 +223,7 @@ class Multilinear(Family):
 
         Every whole N from 1 to `skills` is a candidate; T = C/N is not rounded. Returns over (…grid, budget) time T in
         steps, parameters N (skills known), loss there, and last_strength R_N/S of the last skill that the model has.
+        Source: layerwise (4.43), (4.44).
 
         >>> best = Multilinear(skills=10**6).optimal_compute([1e5, 1e7])
         >>> best["parameters"].values.astype(int).tolist()
@@ -243,6 +247,7 @@ class Multilinear(Family):
         kind: "time" (x: steps), "data" (samples) or "parameters" (basis functions, such as hidden nodes).
         skill: ranks. x: a number or list. calibration: the factor on the rate (called 𝓑² in (5.2)), D_c or N_c, as
         found by `estimate_emergence`; 1 is the plain model. published: (5.5) as printed instead of its correction.
+        Source: layerwise (5.2), (5.5), (5.9), Proposition B.1.1, Proposition B.1.2.
 
         >>> model = Multilinear(skills=5, target=5.0)
         >>> model.emergence("data", [1, 2], [800, 1600], calibration=800.0).round(2).tolist()
@@ -312,7 +317,7 @@ class Multilinear(Family):
         Returns loss over all skills and training_loss over the training set (…grid, trial, time), and strength
         (…grid, trial, time, skill). Trial i is the same run whatever else runs, and draws the same random numbers at
         every grid point. Needs η S < 1 (linear: η < 2) times the largest share of one skill in a step, which is 1 for
-        sampled batches: then no step can diverge.
+        sampled batches: then no step can diverge. Source: layerwise (4.9), (4.10), (B.6), (B.7), (C.3).
 
         >>> run = Multilinear(learning_rate=[0.05, 0.1]).simulate(steps=20, trials=4, save_points=3)
         >>> run["strength"].dims, run["loss"].shape

@@ -59,6 +59,7 @@ def absent_loss(resource: str, task: SkillSet, *, published: bool) -> float:
     """L_C: the loss that skills beyond the last one would add, if there were any (C.2).
 
     They would stand at their start, R(0), or at 0 where the model lacks them. Printed: ½ S² A n_s^−α/α, for R(0) ≪ S.
+    Source: layerwise (C.2).
 
     >>> task = SkillSet(1000, 0.6, 1.0, 0.1, 1.0, False)
     >>> 0.8 < absent_loss("time", task, published=False) / absent_loss("time", task, published=True) < 0.82
@@ -77,6 +78,7 @@ def best_exposure(task: SkillSet) -> tuple[float, float]:
     With N skills of very many, loss = ½ S² A N^−α [ℓ(x) + 1/α], ℓ(x) = x^−s/(α+1) ∫_x^∞ u^(s−1) gap(u)² du, and at a
     given C that is minimal where x^(α/(α+2)) [ℓ(x) + 1/α] is: one number for every budget. The printed (4.39) adds the
     laws of time and parameters instead, which counts the skills beyond N twice. Returns x and ℓ(x) + 1/α.
+    Source: layerwise (4.39), (4.43).
 
     >>> task = SkillSet(1000, 0.6, 1.0, 0.01, 1.0, False)
     >>> exposure, loss = best_exposure(task)

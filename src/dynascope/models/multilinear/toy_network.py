@@ -21,6 +21,7 @@ PARAMETERS = ("alpha", "beta", "gamma", "constant")
 
 def network_output(parameters: Array) -> jax.Array:
     """F on the eight inputs, from α, β, γ, c: (C.8), (C.9) as a network with ReLU units.
+    Source: layerwise (C.8), (C.9).
 
     >>> np.asarray(network_output(jnp.sqrt(2.0) * jnp.array([1.0, 1.0, 1.0, -0.5**0.5]))).round(3).tolist()
     [1.0, -1.0, -1.0, 1.0, -1.0, 1.0, 1.0, -1.0]
@@ -33,7 +34,7 @@ def network_output(parameters: Array) -> jax.Array:
 
 
 def network_loss(parameters: Array, target: Numeric) -> jax.Array:
-    """½ mean over the eight inputs of (S·parity − f)²: (4.5).
+    """½ mean over the eight inputs of (S·parity − f)²: (4.5). Source: layerwise (4.5).
 
     >>> float(network_loss(jnp.zeros(4), 2.0))
     2.0
@@ -51,6 +52,7 @@ def mode_rates(parameters: Array, target: Numeric, *, learning_rate: float = 1.0
     (α²)' = η α² (S − 2α² + 2β² + c), (β²)' = η β² (S + 4α² − 7β² − 5c)/2, (γ²)' = η γ² (S − γ² − c)/2 and
     c' = η (2α² − 5β² − γ² − 8c)/8. `published=True`: (C.15)–(C.18) as printed, which have the opposite signs, other
     factors, and 2α² − 5β² where 4α² − 7β² belongs. Parameters α, β, γ, c along the first axis, α, β, γ ≥ 0.
+    Source: layerwise (C.15)–(C.18).
 
     >>> mode_rates(np.array([0.1, 0.1, 0.1, 0.0]), 1.0).round(5).tolist()
     [0.01, 0.00485, 0.00495, -0.005]
@@ -76,6 +78,7 @@ def mode_rates(parameters: Array, target: Numeric, *, learning_rate: float = 1.0
 
 def mode_strengths(parameters: Array, target: Numeric) -> Any:
     """Share of the skill that each mode carries, (mode, …): (C.13), α²/(4S), β²/(8S), γ²/(8S); they add up to R/S.
+    Source: layerwise (C.13), (C.14).
 
     >>> mode_strengths(np.sqrt([2.0, 2.0, 2.0, 0.0]), 1.0).round(6).tolist()
     [0.5, 0.25, 0.25]

@@ -86,7 +86,7 @@ class SpringBlock(Family):
         duration: model time to simulate, rounded up to whole steps.
         dt: length of a step, and the window of the noise.
         trials: independent repetitions at every grid point.
-        seed: integer that fixes all randomness.
+        seed: fixes all randomness.
         save_points: how many evenly spaced times to save, or the times themselves.
         dynamics: overdamped (5), inertial (4), (S2), (S3), or langevin (S4), (S5).
         damping: γ of the inertial and langevin dynamics.
@@ -97,12 +97,13 @@ class SpringBlock(Family):
             target since the save before; `stop_time` then says when (NaN: never).
         start: positions at time 0, shaped (…grid, block); zero if not given.
         precision: float64 or float32.
-        progress: whether to draw a bar; by default on a terminal.
+        progress: draw a bar; by default on a terminal.
 
         Returns position (…grid, trial, time, block), load target − x (…, layer) for layers 0 … blocks, and over (…,
         trial, time) energy, force k (y − x_L) on the last block and curvature, the mean of d_{ℓ+1} − d_ℓ (positive:
         concave); for the second-order dynamics also velocity. Trial i is the same path whatever else runs, and sees the
         same noise at every grid point. Needs dt ≤ 1/(2 k), or γ dt + 2 k dt² < 2. More: docs/spring-block.md.
+        Source: spring-block (4), (5), (S2)–(S5).
 
         >>> run = SpringBlock(noise=[0.0, 0.02]).simulate(duration=1.0, trials=4, save_points=3)
         >>> run["position"].dims, run["load"].shape
@@ -234,7 +235,7 @@ class SpringBlock(Family):
         long to get there. For |ζ| ≤ z, max((μ→ − μ←)/2, μ→ − z ε/√dt)/k, and μ→/k without noise: where a chain that is
         pulled to the right stops if all its blocks move and none overshoots (not for the langevin dynamics, whose
         noise friction does not stop). A negative target mirrors these. Positive: a concave load curve.
-        Source: spring-block (7), S6.
+        Source: spring-block (7), Section S6.
 
         >>> float(SpringBlock(friction_right=0.1, friction_left=0.2).stationary_curvature().round(3))
         -0.05
@@ -253,7 +254,7 @@ class SpringBlock(Family):
         μ_eff(Δd) = E[k Δd − σ(k Δd + s ζ) | the block moves], positive when it holds back a block that is
         pulled to the right. The printed definition has the opposite sign (`published=True`). It falls from
         k Δd towards (μ→ − μ←)/2 as noise grows, for Δd between (μ→ − μ←)/(2k) and μ→/k.
-        Shape: grid, then the shape of `curvature`. Source: spring-block, above (7).
+        Shape: grid, then the shape of `curvature`. Source: spring-block above (7).
 
         >>> chain = SpringBlock(friction_right=0.1, friction_left=0.2, noise=[0.01, 1e6])
         >>> chain.effective_friction(0.1).round(3).tolist()

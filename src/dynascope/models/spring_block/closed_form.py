@@ -30,7 +30,7 @@ def equilibrium(
     """Where a noiseless chain released at 0 comes to rest: (6), with blocks that never move.
 
     With n = max{i ≤ L : i(i+1) μ/(2k) < |y|} the first L − n blocks stay at 0 and the others follow (6) with
-    n in place of L. `published` gives (6) as printed, which assumes n = L.
+    n in place of L. `published` gives (6) as printed, which assumes n = L. Source: spring-block (6).
     """
     friction = np.where(target >= 0, friction_right, friction_left)[..., None] / stiffness[..., None]
     distance = np.abs(target)[..., None]
@@ -110,7 +110,7 @@ def stationary_curvature(
 
     σ is odd about (μ→ − μ←)/2, so symmetric unbounded noise of any strength gives exactly (7),
     (μ→ − μ←)/(2k). Noise with |ζ| ≤ z cannot move a block right once k Δd ≤ μ→ − z s; if that happens above
-    (7) the chain stops there. Without noise it stops at μ→/k, as in (6).
+    (7) the chain stops there. Without noise it stops at μ→/k, as in (6). Source: spring-block (7).
     """
     reach = np.where(strength > 0, bound * np.where(strength > 0, strength, 1.0), 0.0)
     return np.asarray(np.maximum((right - left) / 2, right - reach) / stiffness)

@@ -12,6 +12,7 @@ from dynascope.models.stepping import Array, Numeric, Parameters, State
 
 def dead_zone(force: Numeric, right: Numeric, left: Numeric) -> jax.Array:
     """What friction leaves of a force: σ(z) = z − μ→ above μ→, z + μ← below −μ←, else 0 (under (5)).
+    Source: spring-block (5).
 
     >>> dead_zone(jnp.array([-0.5, 0.05, 0.5]), 0.1, 0.2).round(3).tolist()
     [-0.30000001192092896, 0.0, 0.4000000059604645]
@@ -39,7 +40,7 @@ def _noise_level(time: Numeric, p: Parameters) -> jax.Array:
 
 
 def overdamped_step(state: State, noise: Numeric, time: Numeric, p: Parameters, dt: Numeric) -> State:
-    """X' = σ(k Lx + ε ξ) (5): in a window of length dt the noise force is (ε/√dt)·N(0,1)."""
+    """X' = σ(k Lx + ε ξ) (5): in a window of length dt the noise force is (ε/√dt)·N(0,1). Source: spring-block (5)."""
     x = state["position"]
     force = p["stiffness"] * second_difference(x, p["target"]) + _noise_level(time, p) / jnp.sqrt(dt) * noise
     return {"position": x + dt * dead_zone(force, p["friction_right"], p["friction_left"])}
@@ -51,7 +52,7 @@ def _slide(velocity: Array, force: Numeric, p: Parameters, dt: Numeric) -> jax.A
     A resting block stays until the force exceeds the static friction; a moving block feels the sliding
     friction against its motion. A block whose velocity would change sign within the step stops on the way, and
     static friction decides whether the force carries it on for the rest of the step: friction alone never
-    reverses a block, and without friction the step is the plain one.
+    reverses a block, and without friction the step is the plain one. Source: spring-block (S3).
     """
     right, left = p["friction_right"], p["friction_left"]
     driven = dead_zone(force, right, left)  # acceleration of a block at rest
@@ -63,7 +64,9 @@ def _slide(velocity: Array, force: Numeric, p: Parameters, dt: Numeric) -> jax.A
 
 
 def inertial_step(state: State, noise: Numeric, time: Numeric, p: Parameters, dt: Numeric) -> State:
-    """X'' = k Lx − γ x' + f + ε ξ with unit masses, friction acting on the noisy force (4), (S2), (S3)."""
+    """X'' = k Lx − γ x' + f + ε ξ with unit masses, friction acting on the noisy force (4), (S2), (S3).
+    Source: spring-block (4), (S2), (S3).
+    """
     x, v = state["position"], state["velocity"]
     force = p["stiffness"] * second_difference(x, p["target"]) - p["damping"] * v
     v = _slide(v, force + _noise_level(time, p) / jnp.sqrt(dt) * noise, p, dt)
@@ -71,7 +74,9 @@ def inertial_step(state: State, noise: Numeric, time: Numeric, p: Parameters, dt
 
 
 def langevin_step(state: State, noise: Numeric, time: Numeric, p: Parameters, dt: Numeric) -> State:
-    """Dv = (k Lx − f(v) − γ v) dt + ε(t) dW: noise joins the velocity after friction (S4), (S5)."""
+    """Dv = (k Lx − f(v) − γ v) dt + ε(t) dW: noise joins the velocity after friction (S4), (S5).
+    Source: spring-block (S4), (S5).
+    """
     x, v = state["position"], state["velocity"]
     force = p["stiffness"] * second_difference(x, p["target"]) - p["damping"] * v
     v = _slide(v, force, p, dt) + _noise_level(time, p) * jnp.sqrt(dt) * noise

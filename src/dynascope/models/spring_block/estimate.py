@@ -78,7 +78,7 @@ def estimate_chain(
     and _high; fitted_load beside the mean load; residual (root mean square); simulation_gap; ok, with the attribute
     reason. What the path does not tell is NaN, and ok is False. Holds where the mean path does: the overdamped chain
     with k·dt ≪ 1. What cannot be told, and how good intervals are: docs/spring-block.md.
-    Source: spring-block FIG. 4, where the parameters are set by hand.
+    Source: spring-block Figure 4; its parameters are set by hand.
 
     >>> chain = SpringBlock(friction_right=0.05, friction_left=0.1, noise=0.005)
     >>> steps = np.linspace(0.0, 700.0, 41)
