@@ -9,25 +9,20 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     ArrayLike = npt.ArrayLike
+    T = TypeVar("T")
+    Given = Annotated[T, "checked at the door"]
 else:  # what is no array comes through where types are checked at run time, to be refused in our own words
     ArrayLike = object
 
-Times = ArrayLike  # increasing, from 0 or later: what `increasing` takes
-SavePoints = int | ArrayLike  # how many evenly spaced times to save, or the times themselves
-
-if TYPE_CHECKING:
-    T = TypeVar("T")
-    Given = Annotated[T, "checked at the door"]
-else:
-
     class Given:
-        """An argument that the function itself checks: `Given[int]` is int for type checkers, anything at run time.
-
-        Whoever gives something else gets the function's own sentence, also where types are checked at run time.
-        """
+        """An argument that the function itself checks: `Given[int]` is int for type checkers, anything at run time."""
 
         def __class_getitem__(cls, _kind: object) -> type[object]:
             return object
+
+
+Times = ArrayLike  # increasing, from 0 or later: what `increasing` takes
+SavePoints = int | ArrayLike  # how many evenly spaced times to save, or the times themselves
 
 
 def as_float(name: str, value: object) -> np.ndarray:

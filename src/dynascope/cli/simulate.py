@@ -8,8 +8,8 @@ from typing import Annotated, Any, get_args
 
 import numpy as np
 import typer
-from numpy.typing import ArrayLike
 
+from dynascope.checks import ArrayLike
 from dynascope.cli.options import AsJson, Place
 from dynascope.cli.output import check_place, write
 from dynascope.models.deep_linear import DeepLinear

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from dynascope.checks import Given, as_float, count, one_of, require, scalar
+from dynascope.checks import ArrayLike, Given, as_float, count, one_of, require, scalar
 
 
 def checked_labels(name: str, labels: ArrayLike, classes: int | None = None) -> tuple[np.ndarray, int]:

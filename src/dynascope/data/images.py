@@ -8,9 +8,8 @@ from types import ModuleType
 from typing import cast
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from dynascope.checks import Given, count, one_of
+from dynascope.checks import ArrayLike, Given, count, one_of
 from dynascope.data.corruption import subsample
 from dynascope.data.folder import data_folder, missing
 

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from dynascope.checks import Given, count, require, scalar
+from dynascope.checks import ArrayLike, Given, count, require, scalar
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ import array_api_compat as compat
 import jax
 import numpy as np
 from jaxtyping import Int
-from numpy.typing import ArrayLike
+
+from dynascope.checks import ArrayLike
 
 
 @runtime_checkable

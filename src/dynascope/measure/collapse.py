@@ -3,9 +3,8 @@
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
-from dynascope.checks import Given, as_float, count
+from dynascope.checks import ArrayLike, Given, as_float, count
 from dynascope.measure.arrays import Array, Namespace, class_codes, float64_of, rank_of, rounding_of, rows_of, to_numpy
 from dynascope.measure.separation import class_split
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import xarray as xr
-from numpy.typing import ArrayLike
 from torch import nn
 from torch.autograd import forward_ad
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from dynascope.checks import Given, count, scalar
+from dynascope.checks import ArrayLike, Given, count, scalar
 from dynascope.measure.arrays import class_codes
 from dynascope.measure.side_effects import undisturbed
 from dynascope.statistics.errors import over_trials

@@ -10,10 +10,9 @@ from itertools import combinations, permutations
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from numpy.typing import ArrayLike
 from scipy.optimize import linprog, nnls
 
-from dynascope.checks import as_float, one_of
+from dynascope.checks import ArrayLike, as_float, one_of
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _UNDERFLOW = 2.0**-900  # added to magnitudes near 1, so that the bounds below also cover what underflows

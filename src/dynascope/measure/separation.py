@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 from jaxtyping import Float, Int
-from numpy.typing import ArrayLike
 
-from dynascope.checks import Given, count, one_of, scalar
+from dynascope.checks import ArrayLike, Given, count, one_of, scalar
 from dynascope.measure.arrays import (
     Array,
     Namespace,

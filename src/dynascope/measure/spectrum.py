@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike
 
-from dynascope.checks import flag, scalar
+from dynascope.checks import ArrayLike, flag, scalar
 from dynascope.measure.arrays import (
     BLOCK,
     Array,

@@ -6,9 +6,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike
 
-from dynascope.checks import Given, one_of, scalar
+from dynascope.checks import ArrayLike, Given, one_of, scalar
 from dynascope.measure.arrays import (
     class_codes,
     float64_of,

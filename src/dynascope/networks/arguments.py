@@ -8,9 +8,8 @@ from typing import cast
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
 
-from dynascope.checks import as_float, count, one_of, require
+from dynascope.checks import ArrayLike, as_float, count, one_of, require
 from dynascope.data.corruption import checked_labels
 from dynascope.networks.measuring import MEASURES
 from dynascope.networks.network import Network

@@ -14,10 +14,9 @@ from typing import TypedDict
 import numpy as np
 import torch
 import xarray as xr
-from numpy.typing import ArrayLike
 from torch import Tensor
 
-from dynascope.checks import count, flag, one_of
+from dynascope.checks import ArrayLike, count, flag, one_of
 from dynascope.deprecation import renamed, renamed_arguments
 from dynascope.networks import arguments
 from dynascope.networks.arguments import Pair

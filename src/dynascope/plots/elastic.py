@@ -7,8 +7,8 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d.axes3d import Axes3D
-from numpy.typing import ArrayLike
 
+from dynascope.checks import ArrayLike
 from dynascope.measure.hyperplanes import separating_direction
 from dynascope.models.elastic.geometry import margin_directions
 from dynascope.plots.figures import PALETTE, axis_label, short

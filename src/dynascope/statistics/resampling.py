@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
-from dynascope.checks import Given, as_float, count, increasing
+from dynascope.checks import ArrayLike, Given, as_float, count, increasing
 
 CONFIDENCE = 0.95
 FEWEST_TRIALS = 5  # fewer say next to nothing about their own spread

@@ -3,8 +3,8 @@
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
+from dynascope.checks import ArrayLike
 from dynascope.statistics.resampling import bootstrap_weights, class_paths, interval, too_few
 
 _FINAL = 10  # the last tenth of a path gives its final directions
