@@ -89,9 +89,10 @@ def _tail(record: xr.Dataset) -> Judgement:
     """Tail index of α − β from A − B, mean over networks, with an error by bootstrap over networks."""
     growth, steps = record["growth"].values, record["step"].values
     drawn = tail_index(steps, bootstrap_weights(len(growth), 100, 0) @ growth, "integrated")
-    index = Estimate(tail_index(steps, growth.mean(axis=0), "integrated"), np.std(drawn, ddof=1))
+    index = np.asarray(tail_index(steps, growth.mean(axis=0), "integrated"))
+    found = Estimate(index, np.asarray(np.std(drawn, ddof=1)))
     note = "fit to A − B of the last third of the records; logits that grow as log t give α − β ∝ 1/(t log t)"
-    return below(index, 1.0, note=note)
+    return below(found, 1.0, note=note)
 
 
 def _hump(record: xr.Dataset, curve: xr.DataArray, what: str) -> Judgement:

@@ -78,13 +78,18 @@ def record_steps(steps: int, records: int) -> list[int]:
 
 
 def train(
-    given: Training, data: Data | None = None, *, labels: np.ndarray | None = None, **options: bool
+    given: Training,
+    data: Data | None = None,
+    *,
+    labels: np.ndarray | None = None,
+    keep_outputs: bool = False,
+    keep_drawn: bool = False,
 ) -> xr.Dataset:
     """Train networks on the pictures, or on given ones, and record their class means on the probe.
 
     data: (x, y, probe x, probe y) if not `pictures(given)`
     labels: a row for every network if not the true ones for `given.trials` of them
-    options: what else `Ensemble.train` is to keep
+    keep_outputs, keep_drawn: what else `Ensemble.train` is to keep
     """
     x, y, probe, own = pictures(given) if data is None else data
     network = (
@@ -100,7 +105,8 @@ def train(
         steps=given.steps,
         probe=(probe, own),
         record_every=record_steps(given.steps, given.records),
-        **options,
+        keep_outputs=keep_outputs,
+        keep_drawn=keep_drawn,
     )
 
 

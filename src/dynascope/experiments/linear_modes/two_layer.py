@@ -4,6 +4,7 @@ The conserved matrix, aligned starts, and general balanced ones.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -40,8 +41,8 @@ def run(config: Config) -> xr.Dataset:
     gaps, drift = [], []
     for case, (inputs, hidden, outputs, level) in enumerate(CASES):
         seeds = range(case * config.repeats, (case + 1) * config.repeats)
-        sizes, options = (inputs, hidden, outputs), {"scale": config.scale, "imbalance": level}
-        starts = [balanced_weights(*sizes, **options, seed=seed) for seed in seeds]
+        draw = partial(balanced_weights, inputs, hidden, outputs, scale=config.scale, imbalance=level)
+        starts = [draw(seed=seed) for seed in seeds]
         start = dict(zip(("first", "second"), map(np.stack, zip(*starts, strict=True)), strict=True))
         teacher = random.normal(size=(config.repeats, inputs, outputs))
         gaps.append(_gaps(start, teacher))
