@@ -76,7 +76,7 @@ def _train_and_test(
     """Images of each class in the two parts; of one number the test part, which has `labels`, gets what it has."""
     if per_class is None:
         return None, None
-    if np.ndim(per_class) > 0:
+    if np.asarray(per_class, object).ndim > 0:
         wanted = tuple(cast(Sequence[int], per_class))
         if len(wanted) != 2:
             raise ValueError(f"per_class must be one number or (train, test), got {per_class!r}")
