@@ -21,7 +21,7 @@ def images(
     name: Given[str],
     *,
     classes: Given[int | Sequence[int] | None] = None,
-    per_class: Given[int | tuple[int, int] | None] = None,
+    per_class: Given[int | tuple[int | None, int | None] | None] = None,
     size: Given[int | None] = None,
     seed: Given[int] = 0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -71,13 +71,13 @@ def _chosen_classes(classes: Given[int | Sequence[int] | None]) -> tuple[int, ..
 
 
 def _train_and_test(
-    per_class: Given[int | tuple[int, int] | None], labels: np.ndarray, classes: Sequence[int]
+    per_class: Given[int | tuple[int | None, int | None] | None], labels: np.ndarray, classes: Sequence[int]
 ) -> tuple[int | None, int | None]:
     """Images of each class in the two parts; of one number the test part, which has `labels`, gets what it has."""
     if per_class is None:
         return None, None
-    if np.ndim(per_class) > 0:
-        wanted = tuple(cast(Sequence[int], per_class))
+    if np.asarray(per_class).ndim > 0:
+        wanted = tuple(cast(Sequence[int | None], per_class))
         if len(wanted) != 2:
             raise ValueError(f"per_class must be one number or (train, test), got {per_class!r}")
         return wanted[0], wanted[1]
