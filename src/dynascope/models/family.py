@@ -11,13 +11,13 @@ stands in records where it varies.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, dataclass_transform, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, overload
 
 import equinox as eqx
 import numpy as np
 import xarray as xr
 
-from dynascope.checks import as_float, require
+from dynascope.checks import ArrayLike, as_float, require
 from dynascope.models.parameters import Grid, ParameterValue, broadcast
 from dynascope.records import with_provenance
 
@@ -88,7 +88,6 @@ def parameter(  # Any: the value of a field is of the field's type, whatever tha
     return eqx.field(default=default, metadata={"parameter": declared}, kw_only=kw_only)
 
 
-@dataclass_transform(field_specifiers=(parameter, eqx.field), frozen_default=True)
 class Gridded(eqx.Module):
     """A model whose parameters may vary over a grid, each point of which is simulated and solved in one call.
 
@@ -139,7 +138,7 @@ class Gridded(eqx.Module):
         inner = values.shape[len(self.grid.shape) :]
         return np.broadcast_to(values, (*self.grid.shape, *inner)).reshape(-1, *inner)
 
-    def _unfold(self, values: np.ndarray) -> np.ndarray:
+    def _unfold(self, values: ArrayLike) -> np.ndarray:
         """(point, …) -> (…grid, …)."""
         return np.asarray(values).reshape((*self.grid.shape, *np.shape(values)[1:]))
 

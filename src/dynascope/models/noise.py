@@ -53,14 +53,14 @@ def _words(key: Any, first_row: Any, first_trial: Any, stride: Any, *, rows: int
     return threefry(key, row, element + stride * trial)
 
 
-def _polynomial(coefficients: list[float], x: Any) -> Any:
+def _polynomial(coefficients: list[float], x: Array) -> Array:
     result = jnp.full_like(x, coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
         result = result * x + np.asarray(coefficient, x.dtype)
     return result
 
 
-def _log(x: Any) -> Any:
+def _log(x: Array) -> Array:
     """Natural logarithm of normal positive numbers: x = m·2ᵉ, log m = 2 artanh((m−1)/(m+1)).
 
     With m in [√½, √2) the series in ((m−1)/(m+1))² < 0.0295 ends after 11 terms (5 in float32).
@@ -77,10 +77,11 @@ def _log(x: Any) -> Any:
     scaled = lax.bitcast_convert_type(exponent | offset.view(word), x.dtype)
     ratio = (mantissa - 1) / (mantissa + 1)
     series = _polynomial([2 / (2 * k + 1) for k in range(11 if wide else 5)], ratio * ratio)
-    return (scaled - (offset + np.asarray(bias, x.dtype))) * np.asarray(math.log(2), x.dtype) + ratio * series
+    whole: Array = (scaled - (offset + np.asarray(bias, x.dtype))) * np.asarray(math.log(2), x.dtype)
+    return whole + ratio * series
 
 
-def _cosine_of_turns(turns: Any) -> Any:
+def _cosine_of_turns(turns: Array) -> Array:
     """cos(2π·turns) for |turns| ≤ ½, as the sine series of the quarter turn that is left."""
     wide = turns.dtype == jnp.float64
     angle = 0.25 - jnp.abs(turns)  # in [-¼, ¼]
@@ -136,7 +137,7 @@ def truncate_normal(noise: Float[Array, "..."], bound: Any) -> Float[Array, "...
     return jnp.sign(noise) * jnp.minimum(-ndtri((inner + outer - inner * outer) / 2), bound)
 
 
-def seed_key(seed: Any) -> UInt32[np.ndarray, "2"]:
+def seed_key(seed: object) -> UInt32[np.ndarray, "2"]:
     """Split an integer seed in [0, 2⁶⁴) into the generator's two key words.
 
     >>> seed_key(2**32 + 5)

@@ -16,10 +16,12 @@ import numpy as np
 from jax import lax
 from jaxtyping import Int
 
-from dynascope.checks import as_float, require
+from dynascope.checks import SavePoints, as_float, require
 from dynascope.models.noise import normals
 from dynascope.progress import progress_bar
 
+Array = np.ndarray | jax.Array  # formulas are evaluated with NumPy and stepped with JAX
+Numeric = float | Array
 State = dict[str, Any]
 Parameters = Mapping[str, Any]
 Step = Callable[[State, Any, Any, Parameters, Any], State]
@@ -37,7 +39,7 @@ def padded_trials(trials: int) -> int:
     return -(-trials // TRIAL_BLOCK) * TRIAL_BLOCK
 
 
-def save_steps(duration: float, dt: float, save_points: Any) -> Int[np.ndarray, " time"]:
+def save_steps(duration: float, dt: float, save_points: SavePoints) -> Int[np.ndarray, " time"]:
     """Steps at which to save: `save_points` evenly spaced moments from 0 to `duration`, or given times.
 
     The duration is rounded up to whole steps, and every step is saved if there are fewer than asked for. Given times
@@ -65,7 +67,9 @@ def save_steps(duration: float, dt: float, save_points: Any) -> Int[np.ndarray, 
     return steps
 
 
-def follow(step: Step, state: State, noise: Any, *, parameters: Parameters, dt: Any, first_step: Any = 0) -> State:
+def follow(
+    step: Step, state: State, noise: Array, *, parameters: Parameters, dt: Numeric, first_step: Numeric = 0
+) -> State:
     """Step once per row of `noise` and return the state after every step, stacked in front.
 
     Pure, compiled and differentiable in state, noise, parameters and dt: what fits and gradients use.
@@ -76,7 +80,7 @@ def follow(step: Step, state: State, noise: Any, *, parameters: Parameters, dt: 
     [1.0, 2.0, 3.0]
     """
 
-    def advance(carry: State, row: Any) -> tuple[State, State]:
+    def advance(carry: State, row: tuple[Array, Array]) -> tuple[State, State]:
         index, kick = row
         after = step(carry, kick, (first_step + index) * dt, parameters, dt)
         return after, after
@@ -89,16 +93,16 @@ def follow(step: Step, state: State, noise: Any, *, parameters: Parameters, dt: 
 def _advance(
     step: Step,
     state: State,
-    noise: Any,
-    begin: Any,
-    end: Any,
-    first_step: Any,
+    noise: Array,
+    begin: Numeric,
+    end: Numeric,
+    first_step: Numeric,
     parameters: Parameters,
-    dt: Any,
+    dt: Array,
 ) -> State:
     """Rows `begin` to `end` of the batch of noise; only the last state is kept."""
 
-    def one(index: Any, carry: State) -> State:
+    def one(index: Array, carry: State) -> State:
         kick = lax.dynamic_index_in_dim(noise, index, keepdims=False)
         return step(carry, kick, (first_step + index).astype(dt.dtype) * dt, parameters, dt)
 
@@ -174,10 +178,10 @@ def _first_failure(
     step: Step,
     state: State,
     now: int,
-    draw: Callable[[int], Any],
+    draw: Callable[[int], Array],
     *,
     parameters: Parameters,
-    dt: Any,
+    dt: Array,
     length: int,
     trials: int,
 ) -> FloatingPointError:

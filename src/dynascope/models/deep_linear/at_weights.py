@@ -37,9 +37,6 @@ class LinearNetwork(Gridded):
 
     RESULT_NAMES: ClassVar = RESULT_NAMES
     LABELS: ClassVar = LABELS
-    learning_rate: Parameter = parameter(above=0.0, label="learning rate", unit="time")
-    batch_size: Parameter = parameter(label="batch size", unit="samples")
-    label_noise: Parameter = parameter(at_least=0.0, label="label noise", unit="output")
     label_noise_covariance: Float[np.ndarray, "output output"]
     left: Float[np.ndarray, "output mode"]
     right: Float[np.ndarray, "input mode"]
@@ -47,6 +44,11 @@ class LinearNetwork(Gridded):
     widths: tuple[int, ...] = eqx.field(static=True)
     data_size: int | None = eqx.field(static=True)
     network_seed: int = eqx.field(static=True)
+    init_exponent: float = eqx.field(static=True)
+    initialisation: str = eqx.field(static=True)
+    learning_rate: Parameter = parameter(above=0.0, label="learning rate", unit="time")
+    batch_size: Parameter = parameter(label="batch size", unit="samples")
+    label_noise: Parameter = parameter(at_least=0.0, label="label noise", unit="output")
 
     @property
     def depth(self) -> int:

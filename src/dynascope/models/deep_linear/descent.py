@@ -6,7 +6,7 @@ its arithmetic cannot depend on its neighbours. Chunks of trials run side by sid
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -15,10 +15,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import xarray as xr
 from jax import lax
 
-from dynascope.models.deep_linear.equations import STEPS, Weights
+from dynascope.models.deep_linear.equations import STEPS, Step, Weights
 from dynascope.models.noise import normals
+from dynascope.models.stepping import Array, Numeric, Parameters
 from dynascope.progress import progress_bar
 
 _NOISE_BATCH = 2**18  # normals drawn at once
@@ -29,7 +31,7 @@ STRIDE = 2**16  # normals set aside for a step of one trial: noise does not chan
 class DivergenceError(FloatingPointError):
     """Training diverged: at which `step` and `time`, in which `trial`; `record` holds what came before."""
 
-    def __init__(self, message: str, *, step: int, time: float, trial: int, record: Any = None):
+    def __init__(self, message: str, *, step: int, time: float, trial: int, record: xr.Dataset | None = None):
         super().__init__(message)
         self.step, self.time, self.trial, self.record = step, time, trial, record
 
@@ -39,7 +41,7 @@ class Point:
     """One point of the parameter grid: what its steps need, and beyond which size a weight has diverged."""
 
     method: str
-    parameters: Mapping[str, Any]
+    parameters: Parameters
     saves: np.ndarray
     normals: int  # of one step
     limit: float
@@ -55,10 +57,12 @@ Saved = tuple[list[dict[str, np.ndarray]], DivergenceError | None]
 
 
 @partial(jax.jit, static_argnames=("step",))
-def _advance(step: Any, weights: Weights, noise: Any, begin: Any, end: Any, parameters: Any) -> Weights:
+def _advance(
+    step: Step, weights: Weights, noise: Array, begin: Numeric, end: Numeric, parameters: Parameters
+) -> Weights:
     """Rows `begin` to `end` of the noise, (row, element, 1, trial), for one network after another."""
 
-    def train(network: Any) -> Weights:
+    def train(network: tuple[Weights, Array]) -> Weights:
         start, rows = network
         moved: Weights = lax.fori_loop(begin, end, lambda index, w: step(w, rows[index], parameters), start)
         return moved
@@ -68,17 +72,18 @@ def _advance(step: Any, weights: Weights, noise: Any, begin: Any, end: Any, para
 
 
 @partial(jax.jit, static_argnames=("step",))
-def _sizes_after(step: Any, weights: Weights, noise: Any, parameters: Any) -> tuple[Weights, Any]:
+def _sizes_after(step: Step, weights: Weights, noise: Array, parameters: Parameters) -> tuple[Weights, Array]:
     """Weights after the rows of noise, and the size of the largest after each: (trial, row)."""
 
-    def train(network: Any) -> Any:
-        def one(w: Weights, row: Any) -> Any:
+    def train(network: tuple[Weights, Array]) -> tuple[Weights, Array]:
+        def one(w: Weights, row: Array) -> tuple[Weights, Array]:
             moved = step(w, row, parameters)
             return moved, jnp.max(jnp.stack([jnp.max(jnp.abs(each)) for each in moved]))
 
-        return lax.scan(one, *network)
+        start, rows = network
+        return lax.scan(one, start, jnp.asarray(rows))
 
-    path: tuple[Weights, Any] = lax.map(train, (weights, jnp.moveaxis(noise[:, :, 0], -1, 0)))
+    path: tuple[Weights, Array] = lax.map(train, (weights, jnp.moveaxis(noise[:, :, 0], -1, 0)))
     return path
 
 
@@ -93,7 +98,7 @@ class _Noise:
         self._place: dict[str, Any] = {"first_trial": first_trial, "stride": stride, "dtype": self._dtype}
         self._seed, self._first, self._rows = seed, -1, jnp.zeros(self._shape, self._dtype)
 
-    def batch(self, now: int) -> tuple[int, Any]:
+    def batch(self, now: int) -> tuple[int, Array]:
         """The first row of the batch that holds row `now`, and the batch."""
         first = now - now % self.length
         if first != self._first and self._shape[1]:

@@ -4,19 +4,20 @@ A step adds W_{>l}ᵀ (kick) (W_{<l} x)ᵀ to every layer in one pass of backpro
 pass with x = identity and kick = Δ dt; gradient noise is one more kick before the same pass.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.scipy.special import ndtr
 
-Weights = tuple[Any, ...]
-Parameters = Mapping[str, Any]
+from dynascope.models.stepping import Array, Parameters
+
+Weights = tuple[Array, ...]
+Step = Callable[[Weights, Array, Parameters], Weights]
 
 
-def product(left: Any, right: Any) -> Any:
+def product(left: Array, right: Array) -> Array:
     """The matrix product as multiply-and-sum, which XLA fuses: a third of the time of `@` for small matrices.
 
     >>> product(jnp.ones((2, 3)), jnp.ones((3, 1))).tolist()
@@ -25,16 +26,16 @@ def product(left: Any, right: Any) -> Any:
     return jnp.sum(left[:, :, None] * right[None], axis=1)
 
 
-def forward(weights: Weights, inputs: Any = None) -> tuple[list[Any], Any]:
+def forward(weights: Weights, inputs: Array | None = None) -> tuple[list[Array | None], Array]:
     """Activations in front of every layer and the output; inputs None stand for the identity."""
-    activations, now = [], inputs
-    for w in weights:
+    activations, now = [inputs], weights[0] if inputs is None else product(weights[0], inputs)
+    for w in weights[1:]:
         activations.append(now)
-        now = w if now is None else product(w, now)
+        now = product(w, now)
     return activations, now
 
 
-def descend(weights: Weights, activations: Sequence[Any], kick: Any) -> Weights:
+def descend(weights: Weights, activations: Sequence[Array | None], kick: Array) -> Weights:
     """W_l + W_{>l}ᵀ kick (W_{<l} x)ᵀ for every layer."""
     moved = []
     for w, activation in zip(reversed(weights), reversed(activations), strict=True):
@@ -43,18 +44,18 @@ def descend(weights: Weights, activations: Sequence[Any], kick: Any) -> Weights:
     return tuple(reversed(moved))
 
 
-def _mean_error(gap: Any, p: Parameters) -> Any:
+def _mean_error(gap: Array, p: Parameters) -> Array:
     """E[ε xᵀ]: Δ over the population, Δ⟨x xᵀ⟩ + ⟨q xᵀ⟩ over a data set."""
     return product(gap, p["input_covariance"]) + p["label_input"] if "inputs" in p else gap
 
 
-def gd_step(weights: Weights, row: Any, p: Parameters) -> Weights:
+def gd_step(weights: Weights, row: object, p: Parameters) -> Weights:
     """W_l − dt ∇_{W_l} loss: gradient descent with learning rate dt, or gradient flow by Euler's method."""
     activations, output = forward(weights)
     return descend(weights, activations, p["dt"] * p["loss_scale"] * _mean_error(p["teacher"] - output, p))
 
 
-def _subset(row: Any, size: int) -> Any:
+def _subset(row: Array, size: int) -> Array:
     """Indices of distinct samples: the first of a Fisher-Yates shuffle, whose swaps are looked up, not stored.
 
     Draw k swaps places k and draws[k]; what place p held before is found by undoing the earlier swaps, latest first.
@@ -63,14 +64,15 @@ def _subset(row: Any, size: int) -> Any:
     left = size - order
     draws = order + jnp.minimum((ndtr(row) * left).astype(jnp.int32), left - 1)
 
-    def undo(back: Any, place: Any) -> Any:
+    def undo(back: Array, place: Array) -> Array:
         swap = len(row) - 1 - back
         return jnp.where((order > swap) & (place == draws[swap]), swap, place)
 
-    return lax.fori_loop(0, len(row), undo, draws)
+    chosen: Array = lax.fori_loop(0, len(row), undo, draws)
+    return chosen
 
 
-def sgd_step(weights: Weights, row: Any, p: Parameters) -> Weights:
+def sgd_step(weights: Weights, row: Array, p: Parameters) -> Weights:
     """W_l − η ∇ of the mean loss of a batch: fresh samples y = M x + q, or some of a data set without replacement."""
     outputs, inputs = p["teacher"].shape
     if "inputs" in p:
@@ -86,7 +88,7 @@ def sgd_step(weights: Weights, row: Any, p: Parameters) -> Weights:
     return descend(weights, activations, p["dt"] * p["loss_scale"] / x.shape[1] * (labels - output))
 
 
-def symmetric_noise(row: Any, size: int) -> Any:
+def symmetric_noise(row: Array, size: int) -> Array:
     """(G + Gᵀ)/√2 for a standard normal G, from its size·(size + 1)/2 independent entries.
 
     >>> [[round(float(entry), 3) for entry in line] for line in symmetric_noise(jnp.array([1.0, 3.0, 2.0]), 2)]
@@ -98,7 +100,7 @@ def symmetric_noise(row: Any, size: int) -> Any:
     return row[np.maximum(place, place.T)] * scale.astype(row.dtype)
 
 
-def error_noise(row: Any, gap: Any, p: Parameters) -> Any:
+def error_noise(row: Array, gap: Array, p: Parameters) -> Array:
     """A Gaussian S with the covariance of ε xᵀ, ε = Δ x + q the error of one sample.
 
     Over the population S = Δ (G + Gᵀ)/√2 + Σ_q^{1/2} G': E[(x xᵀ − 1)_ij (x xᵀ − 1)_kl] = δ_ik δ_jl + δ_il δ_jk is also
@@ -108,14 +110,14 @@ def error_noise(row: Any, gap: Any, p: Parameters) -> Any:
     if "inputs" in p:
         errors = p["labels"] - p["inputs"] @ (p["teacher"] - gap).T  # (sample, d_L)
         weighted = errors.T @ (row[:, None] * p["inputs"]) - jnp.sum(row) * _mean_error(gap, p)
-        return weighted / jnp.sqrt(jnp.asarray(len(row), row.dtype))
+        return jnp.asarray(weighted / jnp.sqrt(jnp.asarray(len(row), row.dtype)))
     size = gap.shape[1]
     pairs = size * (size + 1) // 2
     noise = product(gap, symmetric_noise(row[:pairs], size))
     return noise + product(p["label_root"], row[pairs:].reshape(gap.shape)) if "label_root" in p else noise
 
 
-def langevin_step(weights: Weights, row: Any, p: Parameters) -> Weights:
+def langevin_step(weights: Weights, row: Array, p: Parameters) -> Weights:
     """dθ = −∇loss dt + √(η Σ_b(θ)) dB, (1), by Euler and Maruyama; the noise has the exact covariance of SGD's.
     Source: deep-linear (1).
     """
@@ -125,7 +127,7 @@ def langevin_step(weights: Weights, row: Any, p: Parameters) -> Weights:
     return descend(weights, activations, p["loss_scale"] * (p["dt"] * _mean_error(gap, p) + noise))
 
 
-def isotropic_step(weights: Weights, row: Any, p: Parameters) -> Weights:
+def isotropic_step(weights: Weights, row: Array, p: Parameters) -> Weights:
     """dθ = −∇loss dt + √(η/b) σ dB: noise that is the same in all directions and everywhere."""
     strength, used, kicked = jnp.sqrt(p["temperature"] * p["dt"]) * p["isotropic_noise"], 0, []
     for w in gd_step(weights, row, p):

@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dynascope.models.stepping import Array, Numeric
+
 Weights = Sequence[Any]
 
 
@@ -24,10 +26,10 @@ def _namespace(weights: Weights) -> Any:
 class Task(NamedTuple):
     """What a network learns: teacher M, its modes and the covariance Σ_q of the label noise."""
 
-    teacher: Any  # (d_L, d_0)
-    left: Any  # (d_L, mode)
-    right: Any  # (d_0, mode)
-    label_covariance: Any  # (d_L, d_L)
+    teacher: Array  # (d_L, d_0)
+    left: Array  # (d_L, mode)
+    right: Array  # (d_0, mode)
+    label_covariance: Array  # (d_L, d_L)
 
 
 def partial_products(weights: Weights) -> tuple[list[Any], list[Any]]:
@@ -63,7 +65,7 @@ def gradient(weights: Weights, task: Task) -> list[Any]:
     return [-each for each in spread(weights, task.teacher - end_to_end(weights))]
 
 
-def spread(weights: Weights, kick: Any) -> list[Any]:
+def spread(weights: Weights, kick: Array) -> list[Any]:
     """What a (d_L, d_0) matrix S does to every layer: W_{>l}ᵀ S W_{<l}ᵀ."""
     before, after = partial_products(weights)
     return [a.T @ kick @ b.T for a, b in zip(after, before, strict=True)]
@@ -167,14 +169,15 @@ def mode_hessian(weights: Weights, task: Task, mode: int) -> Any:
     return xp.block(rows)
 
 
-def aligned_diffusion(amplitude: Any, values: Any, labels: Any, *, depth: int) -> Any:
+def aligned_diffusion(amplitude: Array, values: Array, labels: Array, *, depth: int) -> Any:
     """(7) for balanced, aligned weights: L² (2 (s_α − w_α)² + labels_α) |w_α|^{4(L−1)/L}, labels_α = u_αᵀ Σ_q u_α.
     Source: deep-linear (7).
     """
-    return depth**2 * (2 * (values - amplitude) ** 2 + labels) * abs(amplitude) ** (4 * (depth - 1) / depth)
+    spread = 2 * (values - amplitude) ** 2 + labels
+    return depth**2 * spread * _namespace([amplitude]).abs(amplitude) ** (4 * (depth - 1) / depth)
 
 
-def predicted_diffusion(amplitude: Any, task: Task, values: Any, *, depth: int) -> Any:
+def predicted_diffusion(amplitude: Array, task: Task, values: Array, *, depth: int) -> Any:
     """What (7) says of the diffusion at these amplitudes, in units of the temperature. Source: deep-linear (7)."""
     labels = _namespace([amplitude]).einsum("ia,ij,ja->a", task.left, task.label_covariance, task.left)
     return aligned_diffusion(amplitude, values, labels, depth=depth)
@@ -190,7 +193,7 @@ def balance(weights: Weights) -> tuple[Any, Any]:
     return numerator / xp.where(scale > 0, scale, 1), numerator
 
 
-def observe(weights: Weights, task: Task, values: Any, *, temperature: Any, kernel: bool) -> dict[str, Any]:
+def observe(weights: Weights, task: Task, values: Array, *, temperature: Numeric, kernel: bool) -> dict[str, Any]:
     """All that a run records of one network; `kernel` adds the tangent kernel of every layer."""
     xp = _namespace(weights)
     product = end_to_end(weights)
@@ -216,13 +219,13 @@ def observe(weights: Weights, task: Task, values: Any, *, temperature: Any, kern
     return seen
 
 
-def data_loss(weights: Weights, inputs: Any, labels: Any) -> Any:
+def data_loss(weights: Weights, inputs: Array, labels: Array) -> Any:
     """Mean of |y − W x|²/2 over a data set."""
     return jnp.sum((labels - inputs @ end_to_end(weights).T) ** 2) / (2 * len(inputs))
 
 
 @partial(jax.jit, static_argnames="kernel")
-def observe_many(weights: Weights, task: Task, values: Any, *, temperature: Any, kernel: bool) -> Any:
+def observe_many(weights: Weights, task: Task, values: Array, *, temperature: Numeric, kernel: bool) -> Any:
     """`observe` for weights with a leading trial axis, one network after another: the same arithmetic for each."""
     one = partial(observe, task=task, values=values, temperature=temperature, kernel=kernel)
     return lax.map(one, weights)
@@ -235,6 +238,6 @@ def kernel_many(weights: Weights, task: Task) -> Any:
 
 
 @jax.jit
-def data_loss_many(weights: Weights, inputs: Any, labels: Any) -> Any:
+def data_loss_many(weights: Weights, inputs: Array, labels: Array) -> Any:
     """`data_loss` for weights with a leading trial axis."""
     return lax.map(lambda each: data_loss(each, inputs, labels), weights)

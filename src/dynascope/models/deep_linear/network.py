@@ -1,11 +1,11 @@
 """The deep linear network as users meet it: teacher and optimiser in, labelled results out."""
 
 import time
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -16,7 +16,7 @@ from dynascope.deprecation import once_first, renamed
 from dynascope.models import stepping
 from dynascope.models.deep_linear import exact
 from dynascope.models.deep_linear.at_weights import LinearNetwork, Weights
-from dynascope.models.deep_linear.descent import DivergenceError, Point, run_networks
+from dynascope.models.deep_linear.descent import DivergenceError, Point, Saved, run_networks
 from dynascope.models.deep_linear.equations import STEPS, elements
 from dynascope.models.deep_linear.labels import lay_out
 from dynascope.models.deep_linear.teacher import (
@@ -30,6 +30,7 @@ from dynascope.models.deep_linear.teacher import (
 )
 from dynascope.models.noise import seed_key
 from dynascope.models.parameters import ParameterValue, with_hints
+from dynascope.models.stepping import Array
 
 CITE = "corlouer2026stochastic"
 
@@ -64,9 +65,6 @@ class DeepLinear(LinearNetwork):
     >>> bool(abs(run["amplitude"][0, -1] - run["singular_value"]).max() < 1e-3)
     True
     """
-
-    init_exponent: float = eqx.field(static=True)
-    initialisation: str = eqx.field(static=True)
 
     def __init__(
         self,
@@ -274,7 +272,7 @@ class DeepLinear(LinearNetwork):
             "label_input": errors.T @ inputs / len(inputs),
         }
 
-    def _divergence(self, finished: Any, record: xr.Dataset | None) -> DivergenceError:
+    def _divergence(self, finished: Sequence[Saved], record: xr.Dataset | None) -> DivergenceError:
         """The earliest failure, with the parameters of its grid point."""
         failures = [(failure, index) for index, (_, failure) in enumerate(finished) if failure is not None]
         first, index = min(failures, key=lambda each: each[0].time)
@@ -290,7 +288,7 @@ class DeepLinear(LinearNetwork):
 
 
 def _observe(
-    weights: Any, *, task: exact.Task, values: Any, p: dict[str, Any], options: dict[str, Any]
+    weights: Sequence[Array], *, task: exact.Task, values: np.ndarray, p: dict[str, Any], options: dict[str, Any]
 ) -> dict[str, Any]:
     """What is recorded of a chunk of networks."""
     scale = p["loss_scale"]

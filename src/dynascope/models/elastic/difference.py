@@ -1,16 +1,14 @@
 """How far an imitated path of class means is from the genuine one."""
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float
 
-from dynascope.checks import as_float, one_of
+from dynascope.checks import ArrayLike, as_float, one_of
 from dynascope.models.elastic.geometry import margin_amplitudes, margin_directions
 
 
 def relative_difference(
-    genuine: Any, imitated: Any, geometry: str = "logits"
+    genuine: ArrayLike, imitated: ArrayLike, geometry: str = "logits"
 ) -> Float[np.ndarray, "*trial time class"]:
     """RD_k between two sets of paths, 0 for the same and 2 at the most: elastic (D.21).
 

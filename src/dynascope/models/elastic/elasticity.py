@@ -7,7 +7,7 @@ import xarray as xr
 from jaxtyping import Float
 from scipy.interpolate import CubicSpline
 
-from dynascope.checks import flag, scalar
+from dynascope.checks import ArrayLike, Times, flag, scalar
 from dynascope.models.elastic.geometry import geometry_blocks, sampling_matrix
 from dynascope.statistics.derivative import checked_window
 from dynascope.statistics.resampling import bootstrap_weights, class_paths, interval, resampled, too_few
@@ -16,14 +16,14 @@ _ROUNDING = 1e-14  # eigenvalues below this share of all are not there
 
 
 def estimate_elasticity(
-    times: Any,
-    class_means: Any,
-    geometry: Any = "logits",
+    times: Times,
+    class_means: ArrayLike,
+    geometry: str | ArrayLike = "logits",
     *,
-    sampling: Any = None,
+    sampling: ArrayLike | None = None,
     window: int | None = None,
     ridge: float = 1e-6,
-    symmetric: Any = False,
+    symmetric: Any = False,  # Any, here and below: what is neither True nor False is refused by `flag`
     pooled: Any = False,
     resamples: int = 200,
     seed: int = 0,

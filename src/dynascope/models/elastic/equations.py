@@ -7,56 +7,60 @@ each class but the last, `cumulative` (class, 1, class − 1, 1); `factor` of th
 """
 
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.scipy.special import ndtr
 
+from dynascope.models.stepping import Array, Numeric, Parameters, State
 
-def _row(table: Any, time: Any, dt: Any, ahead: int = 0) -> Any:
+
+def _row(table: Array, time: Numeric, dt: Numeric, ahead: int = 0) -> Array:
     index = jnp.rint(time / dt).astype(jnp.int32) + ahead
     return table[jnp.minimum(index, len(table) - 1)]
 
 
-def _pairs(elasticity: Any, blocks: Any) -> Any:
+def _pairs(elasticity: Array, blocks: Array) -> Array:
     """E_kl H_kl, (class, class, feature, feature)."""
     if elasticity.ndim == 4:
         return jnp.einsum("klij,kljm->klim", elasticity, blocks)
     return elasticity[..., None, None] * blocks
 
 
-def _drift(mean: Any, pairs: Any, *, softmax: bool) -> Any:
+def _drift(mean: Array, pairs: Array, *, softmax: bool) -> Array:
     """Σ_l P_kl E_kl H_kl x_l, or of margins in place of x."""
     felt = _margins(mean) if softmax else mean
     return _sum_pairs(pairs, jnp.broadcast_to(felt, (len(mean), *felt.shape)))
 
 
-def _sum_pairs(pairs: Any, felt: Any) -> Any:
+def _sum_pairs(pairs: Array, felt: Array) -> Array:
     """Σ_lj pairs_klij felt_klj term after term: a reduction's order, and its last bit, would vary with the trials."""
     classes, _, features = felt.shape[:3]
 
-    def add(term: Any, total: Any) -> Any:
+    def add(term: Array, total: Array) -> Array:
         k, j = term // features, term % features
         return total + pairs[:, k, :, j, None, None] * felt[:, k, j, None]
 
     zero = jnp.zeros((classes, features, *felt.shape[3:]), felt.dtype)
-    return lax.fori_loop(0, classes * features, add, zero, unroll=min(classes * features, 16))
+    total: Array = lax.fori_loop(0, classes * features, add, zero, unroll=min(classes * features, 16))
+    return total
 
 
-def _margins(mean: Any) -> Any:
+def _margins(mean: Array) -> Array:
     own = jnp.eye(mean.shape[0], mean.shape[1], dtype=mean.dtype)[..., None, None]
     return own - jax.nn.softmax(mean, axis=1)
 
 
-def _kick(noise: Any, factor: Any, shape: tuple[int, ...], *, coloured: bool) -> Any:
+def _kick(noise: Array, factor: Array, shape: tuple[int, ...], *, coloured: bool) -> Array:
     """Standard normals shaped (class, …, feature, 1, trial), correlated by F (class, feature, class, feature)."""
     white = noise.reshape(*shape, *noise.shape[-2:])
     return jnp.einsum("kilj,l...jgt->k...igt", factor, white) if coloured else white
 
 
-def euler_step(state: Any, noise: Any, time: Any, p: Any, dt: Any, *, softmax: bool, coloured: bool) -> Any:
+def euler_step(
+    state: State, noise: Array, time: Numeric, p: Parameters, dt: Numeric, *, softmax: bool, coloured: bool
+) -> State:
     """X̄ + M X̄ dt + (σ/√n) √dt ξ: weak order 1."""
     mean = state["mean"]
     pairs = p["sampling"] * _pairs(_row(p["elasticity"], time, dt), p["blocks"])
@@ -64,7 +68,9 @@ def euler_step(state: Any, noise: Any, time: Any, p: Any, dt: Any, *, softmax: b
     return {"mean": mean + dt * _drift(mean, pairs, softmax=softmax) + kick}
 
 
-def heun_step(state: Any, noise: Any, time: Any, p: Any, dt: Any, *, softmax: bool, coloured: bool) -> Any:
+def heun_step(
+    state: State, noise: Array, time: Numeric, p: Parameters, dt: Numeric, *, softmax: bool, coloured: bool
+) -> State:
     """Average the drift at both ends of the step, under one noise: weak order 2, since the noise is additive."""
     mean = state["mean"]
     here, there = (p["sampling"] * _pairs(_row(p["elasticity"], time, dt, ahead), p["blocks"]) for ahead in (0, 1))
@@ -74,7 +80,9 @@ def heun_step(state: Any, noise: Any, time: Any, p: Any, dt: Any, *, softmax: bo
     return {"mean": mean + dt * (first + second) / 2 + kick}
 
 
-def discrete_step(state: Any, noise: Any, time: Any, p: Any, dt: Any, *, softmax: bool, coloured: bool) -> Any:
+def discrete_step(
+    state: State, noise: Array, time: Numeric, p: Parameters, dt: Numeric, *, softmax: bool, coloured: bool
+) -> State:
     """One iteration of (4) with step size h = dt: a batch of (class, sample) is drawn, every point moves.
 
     X_i^k += (h/B) Σ_b E_kL H_kL X_J^L + √h σ ζ_i^k. The last 2 B noise numbers of a trial choose classes and samples.

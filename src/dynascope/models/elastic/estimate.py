@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from dynascope.checks import one_of, scalar
+from dynascope.checks import ArrayLike, Times, one_of, scalar
 from dynascope.models.elastic.geometry import direction_cosine, margin_amplitudes
 from dynascope.models.elastic.tails import METHODS as TAILS
 from dynascope.models.elastic.tails import tail_index
@@ -28,8 +28,8 @@ Reader = Callable[[np.ndarray], Float[np.ndarray, "*lead quantity time"]]
 
 
 def estimate_strengths(
-    times: Any,
-    class_means: Any,
+    times: Times,
+    class_means: ArrayLike,
     geometry: str = "logits",
     *,
     method: str = "exact",
@@ -171,7 +171,7 @@ def _printed_doubt(average: np.ndarray, geometry: str) -> tuple[str, tuple[str, 
     return "a factor changes sign or vanishes, which the absolute values of the printed form hide", ()
 
 
-def _reference(times: np.ndarray, common: np.ndarray, wanted: Any) -> int:
+def _reference(times: np.ndarray, common: np.ndarray, wanted: float | None) -> int:
     latest = len(times) - 5
     if wanted is None:
         size = common[:, 0] if common.shape[1] == 1 else np.linalg.norm(common, axis=1)

@@ -5,13 +5,11 @@ that a step on class l is what class k feels, H_kl a p × p geometry. The printe
 features where classes are meant; block (k, l) is E_kl P_kl H_kl.
 """
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float
 from scipy.linalg import block_diag
 
-from dynascope.checks import as_float, require, scalar
+from dynascope.checks import ArrayLike, as_float, require, scalar
 
 GEOMETRIES = ("isotropic", "logits", "mixture", "softmax")
 
@@ -48,7 +46,7 @@ def margin_amplitudes(means: Float[np.ndarray, "*lead class feature"]) -> Float[
 
 
 def geometry_blocks(
-    geometry: Any, classes: int, features: int, *, own_weight: float = 0.8
+    geometry: str | ArrayLike, classes: int, features: int, *, own_weight: float = 0.8
 ) -> Float[np.ndarray, "{classes} {classes} {features} {features}"]:
     """H_kl for every pair of classes.
 
@@ -82,7 +80,7 @@ def geometry_blocks(
     return np.broadcast_to(projectors, shape).copy()
 
 
-def sampling_matrix(sampling: Any, classes: int) -> Float[np.ndarray, "{classes} {classes}"]:
+def sampling_matrix(sampling: ArrayLike | None, classes: int) -> Float[np.ndarray, "{classes} {classes}"]:
     """P_kl from None (balanced), class probabilities (class,) or a row-stochastic matrix (class, class).
 
     >>> sampling_matrix([0.25, 0.75], 2).tolist()
@@ -99,7 +97,7 @@ def sampling_matrix(sampling: Any, classes: int) -> Float[np.ndarray, "{classes}
     return np.broadcast_to(matrix, (classes, classes)).copy()
 
 
-def noise_factor(covariance: Any, classes: int, features: int) -> Float[np.ndarray, "state state"] | None:
+def noise_factor(covariance: ArrayLike | None, classes: int, features: int) -> Float[np.ndarray, "state state"] | None:
     """A matrix F with F Fᵀ = C, the covariance of the noise in units of σ²; None for isotropic noise.
 
     covariance: None, variances (class,), a matrix for each class (class, feature, feature), or one for all
@@ -142,7 +140,7 @@ def symmetric_root(covariance: Float[np.ndarray, "state state"]) -> Float[np.nda
     return np.asarray(vectors * np.sqrt(values.clip(0)) @ vectors.T)
 
 
-def drift_matrix(elasticity: Any, sampling: Any, blocks: Any) -> Float[np.ndarray, "state state"]:
+def drift_matrix(elasticity: np.ndarray, sampling: np.ndarray, blocks: np.ndarray) -> Float[np.ndarray, "state state"]:
     """Assemble M, (class·feature, class·feature): block (k, l) is E_kl P_kl H_kl.
 
     elasticity: E (class, class), or (class, class, feature, feature) where E_kl is itself a matrix (Θ_kl of (B.4)).

@@ -1,8 +1,7 @@
 """Class means over time, exactly: closed forms where they exist, an adaptive solver elsewhere."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -81,7 +80,7 @@ def general_path(
     drift: Callable[[float], np.ndarray],
     *,
     constant: bool,
-    knots: Any = (),
+    knots: Sequence[float] | np.ndarray = (),
 ) -> Float[np.ndarray, "*trial time class feature"]:
     """Any drift M(t): the matrix exponential if it is constant, else an adaptive solver (relative error 1e-10).
 

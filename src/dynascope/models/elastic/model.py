@@ -69,10 +69,10 @@ class LocallyElastic(Gridded):
     elasticity: Strength
     blocks: Float[np.ndarray, "class class feature feature"]
     sampling: Float[np.ndarray, "class class"]
-    noise: Parameter = parameter(at_least=0.0)
     factor: Float[np.ndarray, "state state"] | None
     geometry: str = eqx.field(static=True)  # "blocks" where they were given
     balanced: bool = eqx.field(static=True)
+    noise: Parameter = parameter(at_least=0.0)
 
     def __init__(
         self,

@@ -3,9 +3,8 @@
 X̄(end) = Φ X̄(begin) + N(0, (σ²/n) ∫ Φ(end, s) C Φ(end, s)ᵀ ds) for n samples in each class: Gaussian, and known.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -25,7 +24,7 @@ def transitions(
     covariance: Float[np.ndarray, "state state"],
     *,
     constant: bool = False,
-    knots: Any = (),
+    knots: Sequence[float] | np.ndarray = (),
 ) -> Iterator[tuple[Float[np.ndarray, "state state"], Float[np.ndarray, "state state"]]]:
     """For each interval between consecutive times yield Φ and ∫ Φ C Φᵀ.
 
@@ -113,7 +112,7 @@ def logit_transitions(
     drawn[:, order] = integrate_growth(at[order], growth, inter, begin=float(times[0]), knots=growth.knots)
     grown = np.exp(growth(at))  # (2, time and node)
 
-    def factors(begin: Any, end: Any) -> np.ndarray:
+    def factors(begin: slice | np.ndarray, end: slice | np.ndarray) -> np.ndarray:
         with_inter = (drawn[:, end] - drawn[:, begin]) / grown[:, begin]
         with_intra = classes * (grown[:, end] / grown[:, begin] - 1) - growth.weights * with_inter
         return np.concatenate([with_intra - with_inter, with_inter])  # (4, …)
@@ -181,7 +180,7 @@ def follow_slope(
     start: Float[np.ndarray, "..."],
     slope: Callable[[float, np.ndarray], np.ndarray],
     *,
-    knots: Any = (),
+    knots: Sequence[float] | np.ndarray = (),
 ) -> Float[np.ndarray, "..."]:
     """Solve x' = slope(t, x) from time 0, for any shape of x: (time, *start.shape), relative error 1e-10.
 

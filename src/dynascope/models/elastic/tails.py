@@ -1,18 +1,18 @@
 """How fast a strength dies out: the tail index r of α(t) ∝ (1 + t)^−r."""
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float
 from scipy.special import exprel
 
-from dynascope.checks import count, increasing, one_of
+from dynascope.checks import ArrayLike, Times, count, increasing, one_of
 
 METHODS = ("differentiated", "integrated", "published")
 _SCAN = np.linspace(-2.0, 4.0, 121)
 
 
-def tail_index(times: Any, curve: Any, method: str = "differentiated", *, points: int | None = None) -> Any:
+def tail_index(
+    times: Times, curve: ArrayLike, method: str = "differentiated", *, points: int | None = None
+) -> float | np.ndarray:
     """Read r of α(t) ∝ (1 + t)^−r off the last third of a path.
 
     "differentiated": `curve` is α; r is minus the slope of log|α| on log(1 + t). NaN if α changes sign on the way.

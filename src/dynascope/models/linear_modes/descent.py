@@ -1,7 +1,6 @@
 """Gradient descent and SGD on the weights of the scalar network: steps, initial weights, and many runs at once."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,11 +9,12 @@ from jaxtyping import Float, Int
 
 from dynascope.models import stepping
 from dynascope.models.noise import normals
+from dynascope.models.stepping import Array, Numeric, Parameters, State
 
 _START_ROW = 2**32 - 1  # initial weights come from a row of the noise that no step reaches
 
 
-def _total(values: Any) -> Any:
+def _total(values: Array) -> Array:
     """Sum over the first axis by halves: in an order that does not depend on how many trials stand behind it."""
     while len(values) > 1:
         half = len(values) // 2
@@ -22,7 +22,14 @@ def _total(values: Any) -> Any:
     return values[0]
 
 
-def _update(state: stepping.State, p: stepping.Parameters, learning_rate: Any, *, power: Any, chance: Any) -> Any:
+def _update(
+    state: State,
+    p: Parameters,
+    learning_rate: Numeric,
+    *,
+    power: Numeric,
+    chance: Numeric,
+) -> State:
     """W ← w − η ∂/∂w of ½⟨(θx − Sx − ξ)²⟩, given ⟨x²⟩ (`power`) and ⟨xξ⟩ (`chance`); θ = Σ a b/Z."""
     a, b = state["first"], state["second"]  # (unit, grid, trial)
     output = _total(a * b) / p["output_scale"]
@@ -30,7 +37,7 @@ def _update(state: stepping.State, p: stepping.Parameters, learning_rate: Any, *
     return {"first": a - pull * b, "second": b - pull * a}
 
 
-def descent_step(state: stepping.State, noise: Any, time: Any, p: stepping.Parameters, dt: Any) -> stepping.State:
+def descent_step(state: State, noise: object, time: Numeric, p: Parameters, dt: Numeric) -> State:
     """One step of gradient descent on the loss of (6.1), ½ E[x²] (θ − S)²; `dt` is the learning rate.
     Source: layerwise (6.1).
 
@@ -39,11 +46,10 @@ def descent_step(state: stepping.State, noise: Any, time: Any, p: stepping.Param
     >>> round(float(descent_step(state, None, 0.0, p, 0.1)["first"][0, 0, 0]), 4)
     0.5375
     """
-    after: stepping.State = _update(state, p, dt, power=p["variance"], chance=0.0)
-    return after
+    return _update(state, p, dt, power=p["variance"], chance=0.0)
 
 
-def sampled_step(state: stepping.State, noise: Any, time: Any, p: stepping.Parameters, dt: Any) -> stepping.State:
+def sampled_step(state: State, noise: Array, time: Numeric, p: Parameters, dt: Numeric) -> State:
     """One step of SGD on a fresh batch of Gaussian inputs with noisy labels y = Sx + σ ξ.
 
     `noise` holds the batch's inputs, then its label noise: (2·batch, 1, trial).
@@ -57,8 +63,7 @@ def sampled_step(state: stepping.State, noise: Any, time: Any, p: stepping.Param
     inputs, labels = jnp.split(noise, 2)
     power = p["variance"] * _total(inputs**2) / len(inputs)
     chance = jnp.sqrt(p["variance"]) * p["label_noise"] * _total(inputs * labels) / len(inputs)
-    after: stepping.State = _update(state, p, dt, power=power, chance=chance)
-    return after
+    return _update(state, p, dt, power=power, chance=chance)
 
 
 def drawn_weights(width: int, trials: int, seed: int) -> Float[np.ndarray, "2 {width} {trials}"]:

@@ -51,7 +51,7 @@ class DiagonalNetwork(Family):
         >>> DiagonalNetwork(variance=[1.0, 0.5, 0.2]).modes
         3
         """
-        return max(values.shape[-1] for values in self.parameters().values())
+        return int(max(values.shape[-1] for values in self.parameters().values()))
 
     def solve(self, times: Times) -> xr.Dataset:
         """Weights, products and loss at the given times, exactly.

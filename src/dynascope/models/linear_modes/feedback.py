@@ -5,15 +5,15 @@ is written in the pair sums `together` = Σ(a+b)²/(2Z) = Σ₀ + S₀ and `apar
 least 0, so that no term of a closed form cancels another. Arrays broadcast.
 """
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float
+
+from dynascope.models.stepping import Numeric
 
 _LOWEST = -700.0  # exponents below it leave the range of float64; γ is then as good as settled
 
 
-def growth(together: Any, apart: Any, target: Any, *, flow_time: Any) -> Float[np.ndarray, "..."]:
+def growth(together: Numeric, apart: Numeric, target: Numeric, *, flow_time: Numeric) -> Float[np.ndarray, "..."]:
     """γ(t) with γ(0) = 1, the solution of γ' = 2 (S − θ) γ, θ = (together·γ − apart/γ)/2.
 
     γ = [apart·h + ((1+c) + (1−c) E)/2] / [together·h + ((1−c) + (1+c) E)/2] with R = √(S² + together·apart),
@@ -33,7 +33,7 @@ def growth(together: Any, apart: Any, target: Any, *, flow_time: Any) -> Float[n
     return np.asarray(up / down)
 
 
-def growth_limit(together: Any, apart: Any, target: Any) -> Float[np.ndarray, "..."]:
+def growth_limit(together: Numeric, apart: Numeric, target: Numeric) -> Float[np.ndarray, "..."]:
     """γ₊ = lim γ(t) = (S + R)/together, infinite where `together` is 0 and the target positive.
 
     Source: layerwise (6.14); written as (apart + R + S)/(together + R − S), which is also right for S < 0.
@@ -49,7 +49,7 @@ def growth_limit(together: Any, apart: Any, target: Any) -> Float[np.ndarray, ".
     return np.asarray(limit)
 
 
-def time_between(begin: Any, end: Any, target: Any, *, spread: Any) -> Float[np.ndarray, "..."]:
+def time_between(begin: Numeric, end: Numeric, target: Numeric, *, spread: Numeric) -> Float[np.ndarray, "..."]:
     """Flow time τ in which the output goes from `begin` to `end` on its way to a target S > 0.
 
     τ = log[G(begin)/G(end)]/(2R) with G(θ) = (S + R − θ − √(θ² + ta))/(θ + √(θ² + ta) + R − S), ta = `spread` =
@@ -61,11 +61,11 @@ def time_between(begin: Any, end: Any, target: Any, *, spread: Any) -> Float[np.
     """
     root = np.hypot(target, np.sqrt(spread))
 
-    def remaining(output: Any) -> Any:  # G(θ), each factor free of cancellation
+    def remaining(output: Numeric) -> np.ndarray:  # G(θ), each factor free of cancellation
         size = np.hypot(output, np.sqrt(spread))
         left = (target - output) * (1 + (target + output) / (root + size))
         passed = np.where(output > 0, output + size, spread / (size - np.minimum(output, 0.0)))
-        return left / (passed + spread / (root + target))
+        return np.asarray(left / (passed + spread / (root + target)))
 
     passes = (end - begin) * (target - end) >= 0
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -73,11 +73,11 @@ def time_between(begin: Any, end: Any, target: Any, *, spread: Any) -> Float[np.
     return np.where(passes & (end != target), duration, np.nan)
 
 
-def _root(together: Any, apart: Any, target: Any) -> tuple[Any, Any, Any]:
+def _root(together: Numeric, apart: Numeric, target: Numeric) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """R = √(S² + together·apart), and 1 + S/R and 1 − S/R without cancellation."""
     root = np.hypot(target, np.sqrt(together) * np.sqrt(apart))
     positive = np.where(root == 0, 1.0, root)
     larger = 1 + np.abs(target) / positive
     smaller = (together / positive) * (apart / (positive + np.abs(target)))
     smaller = np.where(root == 0, 1.0, smaller)  # c = 0 there
-    return root, np.where(target >= 0, larger, smaller), np.where(target >= 0, smaller, larger)
+    return np.asarray(root), np.where(target >= 0, larger, smaller), np.where(target >= 0, smaller, larger)

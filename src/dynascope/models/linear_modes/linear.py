@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from dynascope.checks import as_float, increasing, require, scalar
+from dynascope.checks import ArrayLike, Times, as_float, increasing, require, scalar
 from dynascope.models.parameters import ParameterValue, broadcast
 from dynascope.records import with_provenance
 
@@ -15,7 +15,7 @@ _HALVINGS = 100  # brackets of κ span at most a few hundred e-folds: more than 
 
 
 def mode_curves(
-    times: Any, eigenvalues: Any, target: Any = 1.0, *, start: Any = 0.0
+    times: Times, eigenvalues: ArrayLike, target: ArrayLike = 1.0, *, start: ArrayLike = 0.0
 ) -> Float[np.ndarray, "*grid mode time"]:
     """Coefficients of a linear model over time, one curve for each eigenmode, from infinitely many samples.
 
@@ -133,7 +133,7 @@ def _solve_kappa(spectrum: np.ndarray, count: np.ndarray, penalty: np.ndarray) -
     return np.asarray(np.exp((low + high) / 2))
 
 
-def minimum_norm(features: Any, labels: Any, *, ridge: Any = 0.0) -> Float[np.ndarray, " feature"]:
+def minimum_norm(features: ArrayLike, labels: ArrayLike, *, ridge: float = 0.0) -> Float[np.ndarray, " feature"]:
     """Weights of least norm among those that fit the labels best: where gradient flow from 0 ends.
 
     w = Φᵀ (Φ Φᵀ)⁺ y, or the minimum of |Φ w − y|² + δ |w|² with a ridge δ.
@@ -147,7 +147,9 @@ def minimum_norm(features: Any, labels: Any, *, ridge: Any = 0.0) -> Float[np.nd
     return np.asarray(training_path([np.inf], features, labels, ridge=ridge)[0])
 
 
-def training_path(times: Any, features: Any, labels: Any, *, ridge: Any = 0.0) -> Float[np.ndarray, "time feature"]:
+def training_path(
+    times: ArrayLike, features: ArrayLike, labels: ArrayLike, *, ridge: float = 0.0
+) -> Float[np.ndarray, "time feature"]:
     """Weights over time under gradient flow from 0 on finitely many samples.
 
     w(t) = Σ_j u_j s_j/(s_j² + δ) (1 − exp(−(s_j² + δ) t/n)) ⟨v_j, y⟩, Φ = Σ_j s_j v_j u_jᵀ

@@ -12,20 +12,20 @@ Itô's formula for w = v^L gives (5), (7) and the corrected Itô drift; in x = l
 Functions take NumPy or JAX arrays. Numbers in brackets are those of the source, deep-linear.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
 
-State = dict[str, Any]
-Parameters = Mapping[str, Any]
+from dynascope.models.stepping import Numeric, Parameters, State, Step
+
 Coefficients = Callable[[Any, Parameters], tuple[Any, Any]]
 
 ITO_FORMS = ("derived", "published", "published-6")
 _PRINTED_LABEL = {"published": 0.5, "published-6": 1.0}  # factor of σ_q in (14) and in (6)
 
 
-def noise_power(w: Any, p: Parameters) -> Any:
+def noise_power(w: Numeric, p: Parameters) -> Any:
     """Variance of one sample's error, q = 2(s − w)² + σ_q².
 
     >>> noise_power(0.5, {"singular_value": 1.0, "label_noise": 0.0})
@@ -34,7 +34,7 @@ def noise_power(w: Any, p: Parameters) -> Any:
     return 2 * (p["singular_value"] - w) ** 2 + p["label_noise"] ** 2
 
 
-def gradient_drift(w: Any, p: Parameters) -> Any:
+def gradient_drift(w: Numeric, p: Parameters) -> Any:
     """L (s − w) w^(2(L−1)/L) (5). Source: deep-linear (5).
 
     >>> gradient_drift(0.25, {"singular_value": 1.0, "depth": 2})
@@ -43,7 +43,7 @@ def gradient_drift(w: Any, p: Parameters) -> Any:
     return p["depth"] * (p["singular_value"] - w) * w ** (2 - 2 / p["depth"])
 
 
-def ito_drift(w: Any, p: Parameters, form: str) -> Any:
+def ito_drift(w: Numeric, p: Parameters, form: str) -> Any:
     """Drift that noise induces; `form` chooses between the derived one, (14) and (6).
 
     derived: β L(L−1)/2 · q · w^((3L−4)/L); published: β L(L−1) w^(2(L−2)/L) [(s − w) + c σ_q] with c = 1/2 in (14)
@@ -61,7 +61,7 @@ def ito_drift(w: Any, p: Parameters, form: str) -> Any:
     return pairs * w ** (2 - 4 / depth) * error
 
 
-def diffusion(w: Any, p: Parameters) -> Any:
+def diffusion(w: Numeric, p: Parameters) -> Any:
     """D = β L² q w^(4(L−1)/L) (7). Source: deep-linear (7).
 
     >>> diffusion(0.5, {"depth": 2, "singular_value": 1.0, "temperature": 0.01, "label_noise": 0.0})
@@ -70,7 +70,7 @@ def diffusion(w: Any, p: Parameters) -> Any:
     return p["temperature"] * p["depth"] ** 2 * noise_power(w, p) * w ** (4 - 4 / p["depth"])
 
 
-def diffusion_slope(w: Any, p: Parameters) -> Any:
+def diffusion_slope(w: Numeric, p: Parameters) -> Any:
     """Derivative of D by w.
 
     >>> diffusion_slope(0.5, {"depth": 2, "singular_value": 1.0, "temperature": 0.01, "label_noise": 0.0})
@@ -89,19 +89,19 @@ def log_coefficients(form: str) -> Coefficients:
     [1.0, 0.0]
     """
 
-    def derived(x: Any, p: Parameters) -> tuple[Any, Any]:
+    def derived(x: Numeric, p: Parameters) -> tuple[Any, Any]:
         w, speed, depth = jnp.exp(x), p["depth"] * jnp.exp(x * (1 - 2 / p["depth"])), p["depth"]
         power = p["temperature"] * noise_power(w, p) * speed**2
         return speed * (p["singular_value"] - w) - power / (2 * depth), jnp.sqrt(power)
 
-    def published(x: Any, p: Parameters) -> tuple[Any, Any]:
+    def published(x: Numeric, p: Parameters) -> tuple[Any, Any]:
         w, variance = jnp.exp(x), jnp.exp(-2 * x) * diffusion(jnp.exp(x), p)
         return (gradient_drift(w, p) + ito_drift(w, p, form)) / w - variance / 2, jnp.sqrt(variance)
 
     return derived if form == "derived" else published
 
 
-def weak_step(form: str) -> Callable[[State, Any, Any, Parameters, Any], State]:
+def weak_step(form: str) -> Step:
     """Platen's explicit scheme of weak order 2 for x = log w: w stays positive, whatever the noise.
 
     Source: Kloeden and Platen, Numerical Solution of Stochastic Differential Equations (1992), (15.1.1).
@@ -113,7 +113,7 @@ def weak_step(form: str) -> Callable[[State, Any, Any, Parameters, Any], State]:
     """
     coefficients = log_coefficients(form)
 
-    def step(state: State, noise: Any, time: Any, p: Parameters, dt: Any) -> State:
+    def step(state: State, noise: Numeric, time: Numeric, p: Parameters, dt: Numeric) -> State:
         x, root = state["x"], jnp.sqrt(dt)
         a, b = coefficients(x, p)
         ahead = coefficients(x + a * dt + b * root * noise, p)[0]
@@ -124,7 +124,7 @@ def weak_step(form: str) -> Callable[[State, Any, Any, Parameters, Any], State]:
     return step
 
 
-def euler_step(form: str) -> Callable[[State, Any, Any, Parameters, Any], State]:
+def euler_step(form: str) -> Step:
     """Euler–Maruyama on w itself, as the source does: weak order 1.
 
     >>> p = {"depth": 2.0, "singular_value": 1.0, "temperature": 0.0, "label_noise": 0.0}
@@ -133,7 +133,7 @@ def euler_step(form: str) -> Callable[[State, Any, Any, Parameters, Any], State]
     """
     coefficients = log_coefficients(form)  # a and b of x = log w share their powers: dw = w (a + b²/2) dt + w b dB
 
-    def step(state: State, noise: Any, time: Any, p: Parameters, dt: Any) -> State:
+    def step(state: State, noise: Numeric, time: Numeric, p: Parameters, dt: Numeric) -> State:
         w = state["w"]
         a, b = coefficients(jnp.log(w), p)
         return {"w": w * (1 + (a + b**2 / 2) * dt + b * jnp.sqrt(dt) * noise)}

@@ -14,12 +14,12 @@ import numpy as np
 from jaxtyping import Float
 
 from dynascope.models.mode_equation.equations import (
-    Parameters,
     diffusion,
     diffusion_slope,
     gradient_drift,
     ito_drift,
 )
+from dynascope.models.stepping import Parameters
 
 _TERMS = 20  # of a Taylor series at norm 1: 1/20! is below rounding
 _LEFT = 5  # doublings that are cheaper as 32 products with a vector than as squarings

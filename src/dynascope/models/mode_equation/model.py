@@ -60,7 +60,7 @@ class ModeEquation(Family):
         super().__post_init__()
         self.depth, self.ito = count("depth", self.depth, at_least=2), one_of("ito", self.ito, ITO_FORMS)
 
-    def _behind_grid(self, axes: int = 0) -> equations.Parameters:
+    def _behind_grid(self, axes: int = 0) -> stepping.Parameters:
         """What the equations need, with `axes` further axes behind the grid."""
         return {name: over(values, axes) for name, values in self.parameters().items()} | {"depth": self.depth}
 
@@ -281,8 +281,8 @@ class ModeEquation(Family):
         points = self._points()
         if form != "exact":
             of = stationary.small_rate_moments if form == "small-rate" else stationary.published_moments
-            fields = (points[name] for name in ("singular_value", "temperature", "label_noise"))
-            return stationary.Moments(*map(self._unfold, of(*fields, self.depth)))
+            s, beta, sigma = (points[name] for name in ("singular_value", "temperature", "label_noise"))
+            return stationary.Moments(*map(self._unfold, of(s, beta, sigma, self.depth)))
         place, smooth = self._fate()
         found = [place.copy(), np.zeros_like(place), place.copy(), place.copy()]
         if len(smooth["temperature"]):

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from dynascope.models import stepping
 from dynascope.models.family import Labels
-from dynascope.models.mode_equation.equations import STEPS, Parameters, diffusion
+from dynascope.models.mode_equation.equations import STEPS, diffusion
 from dynascope.models.parameters import Grid
 
 RESULT_NAMES = ("trial", "time", "amplitude", "loss", "diffusion")
@@ -59,7 +59,9 @@ def run_modes(
     return np.asarray(np.exp(saved) if in_log else saved)
 
 
-def lay_out(amplitude: Float[np.ndarray, "..."], times: np.ndarray, grid: Grid, parameters: Parameters) -> xr.Dataset:
+def lay_out(
+    amplitude: Float[np.ndarray, "..."], times: np.ndarray, grid: Grid, parameters: stepping.Parameters
+) -> xr.Dataset:
     """The labelled result of amplitudes (…grid, trial, time), with loss and diffusion."""
     p = {name: np.asarray(value, amplitude.dtype) for name, value in parameters.items()}
     values = {

@@ -4,6 +4,7 @@ Everything is integrated in x = log(w/s), on panels that shrink towards x = 0 as
 law's power-law tails (w^(3/L−5) upwards, w^(s/(β(2s²+σ²)) − 3/2) downwards at depth 2) are followed to the end.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from jaxtyping import Float
 from numpy.polynomial import legendre
 
 from dynascope.models.mode_equation.equations import _PRINTED_LABEL
+from dynascope.models.stepping import Numeric
 
 _ORDER = 16
 _NODES, _WEIGHTS = legendre.leggauss(_ORDER)
@@ -77,8 +79,7 @@ class Law:
         spread = np.sqrt(small_rate_variance(self.s, self.beta, self.sigma, self.depth)) / self.s
         width = np.minimum(np.minimum(spread, self.sigma / self.s), 1.0) / 2
         inner = width * (2 / width) ** np.linspace(0, 1, _INNER)
-        down, up = (np.broadcast_to(np.arange(4.0, far, 2.0), (len(width), len(np.arange(4.0, far, 2.0))))
-                    for far in (_DOWN, _UP))  # fmt: skip
+        down, up = (np.tile(np.arange(4.0, far, 2.0), (len(width), 1)) for far in (_DOWN, _UP))
         centre = np.zeros((len(width), 1))
         return np.concatenate([-down[:, ::-1], -inner[:, ::-1], centre, inner, up], axis=1)
 
@@ -151,7 +152,7 @@ def _from_centre(panels: np.ndarray, centre: int) -> np.ndarray:
     return np.concatenate([below, np.zeros((len(panels), 1)), np.cumsum(panels[:, centre:], axis=1)], axis=1)
 
 
-def _bisect(is_left: Any, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+def _bisect(is_left: Callable[[np.ndarray], np.ndarray], left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """The point where `is_left` turns from true to false, between left and right."""
     for _ in range(_BISECTIONS):
         middle = (left + right) / 2
@@ -160,7 +161,7 @@ def _bisect(is_left: Any, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.asarray((left + right) / 2)
 
 
-def small_rate_variance(s: Any, beta: Any, sigma: Any, depth: int) -> Any:
+def small_rate_variance(s: Numeric, beta: Numeric, sigma: Numeric, depth: int) -> Any:
     """β L σ_q² s^(2(L−1)/L)/2 (18). Source: deep-linear (18).
 
     >>> small_rate_variance(1.0, 0.005, 0.3, 4)
@@ -169,7 +170,7 @@ def small_rate_variance(s: Any, beta: Any, sigma: Any, depth: int) -> Any:
     return beta * depth / 2 * sigma**2 * s ** (2 - 2 / depth)
 
 
-def small_rate_moments(s: Any, beta: Any, sigma: Any, depth: int) -> Moments:
+def small_rate_moments(s: Numeric, beta: Numeric, sigma: Numeric, depth: int) -> Moments:
     """First order in the temperature: mean s − u/2, mode s − 3u/2, zero of the drift s + u/2, variance (18).
 
     u = β (L−1) σ_q² s^((L−2)/L). The zero of the drift lies above s, mean and mode below: the curvature of the
@@ -183,7 +184,7 @@ def small_rate_moments(s: Any, beta: Any, sigma: Any, depth: int) -> Moments:
     return Moments(*(np.asarray(value) for value in (s - shift / 2, variance, s - 1.5 * shift, s + shift / 2)))
 
 
-def published_moments(s: Any, beta: Any, sigma: Any, depth: int) -> Moments:
+def published_moments(s: Numeric, beta: Numeric, sigma: Numeric, depth: int) -> Moments:
     """(17) and (18) as printed; the source calls (17) the zero of the drift, the peak and the mean.
     Source: deep-linear (17), (18).
 
@@ -195,7 +196,7 @@ def published_moments(s: Any, beta: Any, sigma: Any, depth: int) -> Moments:
     return Moments(*(np.asarray(value) for value in (zero, variance, zero, zero)))
 
 
-def collapse_temperature(s: Any, sigma: Any, depth: int) -> Any:
+def collapse_temperature(s: Numeric, sigma: Numeric, depth: int) -> Any:
     """2s/(2s² + σ_q²) at depth 2; deeper modes never collapse.
 
     >>> collapse_temperature(1.0, 0.0, 2)

@@ -19,6 +19,7 @@ from dynascope.models import stepping
 from dynascope.models.family import Labels
 from dynascope.models.multilinear.curves import SkillSet
 from dynascope.models.parameters import Grid
+from dynascope.models.stepping import Array, Numeric, Parameters, State
 
 LABELS: Labels = {
     "loss": ("loss", None),
@@ -41,7 +42,7 @@ class Options:
     precision: str
 
 
-def full_step(state: dict[str, Any], noise: Any, time: Any, p: Any, dt: Any) -> dict[str, Any]:
+def full_step(state: State, noise: object, time: Numeric, p: Parameters, dt: Numeric) -> State:
     """One step on the whole loss: a_k ← a_k + η share_k b_k (S − a_k b_k), b_k likewise (B.6), (B.7).
     Source: layerwise (B.6), (B.7), (C.3).
     """
@@ -53,7 +54,7 @@ def full_step(state: dict[str, Any], noise: Any, time: Any, p: Any, dt: Any) -> 
     return {"first": a + pull * b, "second": b + pull * a}
 
 
-def batch_step(state: dict[str, Any], noise: Any, time: Any, p: Any, dt: Any) -> dict[str, Any]:
+def batch_step(state: State, noise: Array, time: Numeric, p: Parameters, dt: Numeric) -> State:
     """One step on a batch: each sample's skill is drawn by its share, and only the skills drawn move."""
     slots, points, lanes = next(iter(state.values())).shape
     batch = noise.shape[0]

@@ -4,14 +4,13 @@ Networks have to find the skill functions first. Each extended model has one num
 (5.2), D_c samples for data (5.5), N_c basis functions for parameters (5.9). All curves are strengths R/S of one skill.
 """
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float
 from scipy.special import betainc, expit, logit
 
 from dynascope.models.multilinear.curves import SkillSet
 from dynascope.models.multilinear.quadrature import binomial_rule
+from dynascope.models.stepping import Numeric
 
 KINDS = ("time", "data", "parameters")
 
@@ -62,7 +61,7 @@ def feature_rate(feature_scale: float, *, published: bool = False) -> float:
 
 
 def over_time(
-    time: Float[np.ndarray, "..."], frequency: Any, rate_factor: Any, *, rate: Any, start: Any
+    time: Float[np.ndarray, "..."], frequency: Numeric, rate_factor: Numeric, *, rate: Numeric, start: Numeric
 ) -> Float[np.ndarray, "..."]:
     """R/S = 1/(1 + (S/R(0) − 1) exp(−2 η P(k) 𝓑² S T)) (5.2), with `rate` = 2 η S and `start` = R(0)/S.
     Source: layerwise (5.2).
@@ -102,7 +101,7 @@ def _more_than(count: float, draws: np.ndarray, chance: float) -> np.ndarray:
     return np.where(count < 0, 1.0, np.where(count >= draws, 0.0, tail))
 
 
-def over_parameters(parameters: Float[np.ndarray, "..."], skill: Any, nodes: Any) -> Float[np.ndarray, "..."]:
+def over_parameters(parameters: Float[np.ndarray, "..."], skill: Numeric, nodes: Numeric) -> Float[np.ndarray, "..."]:
     """The share of the skill's N_c basis functions that are among the first N: (5.9), for any N_c > 0.
     Source: layerwise (5.9), Proposition B.1.2.
 
@@ -112,7 +111,9 @@ def over_parameters(parameters: Float[np.ndarray, "..."], skill: Any, nodes: Any
     return np.asarray(np.clip(parameters / nodes - (skill - 1), 0.0, 1.0))
 
 
-def time_to_reach(frequency: Any, rate_factor: Any, threshold: float, *, rate: Any, start: Any) -> np.ndarray:
+def time_to_reach(
+    frequency: Numeric, rate_factor: Numeric, threshold: float, *, rate: Numeric, start: Numeric
+) -> np.ndarray:
     """T at which R/S passes the threshold: (5.2) solved for T; 0 if it starts above. Source: layerwise (5.2).
 
     >>> at = time_to_reach(0.5, 0.1, 0.5, rate=2.0, start=0.01)
@@ -138,7 +139,7 @@ def data_to_reach(frequency: float, shots: float, threshold: float, *, published
     return float(high)
 
 
-def parameters_to_reach(skill: Any, nodes: Any, threshold: float) -> np.ndarray:
+def parameters_to_reach(skill: Numeric, nodes: Numeric, threshold: float) -> np.ndarray:
     """Smallest N that gives the skill the threshold's share of its N_c basis functions.
 
     >>> float(parameters_to_reach(np.array(2.0), 4.0, 0.5))

@@ -1,14 +1,14 @@
 """Calibrate an extended model on one skill: least squares with an interval."""
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
 from scipy.special import stdtrit
 
-from dynascope.checks import as_float, one_of, require, scalar
+from dynascope.checks import ArrayLike, as_float, one_of, require, scalar
 from dynascope.models.multilinear import emergence
 from dynascope.models.multilinear.model import Multilinear
 from dynascope.statistics.errors import over_trials
@@ -19,10 +19,10 @@ _GRID = 60  # values of the calibration tried before the best one is refined
 
 def estimate_emergence(
     kind: str,
-    x: Any,
-    strengths: Any,
+    x: ArrayLike,
+    strengths: ArrayLike,
     *,
-    model: Any = None,
+    model: Multilinear | None = None,
     skill: int = 1,
     confidence: float = 0.95,
     published: bool = False,
@@ -50,7 +50,7 @@ def estimate_emergence(
     """
     one_of("kind", kind, emergence.KINDS)
     used = Multilinear(skills=1) if model is None else model
-    if not isinstance(used, Multilinear) or used.grid.shape:
+    if not isinstance(used, Multilinear) or used.grid.shape:  # type: ignore[redundant-expr]
         raise ValueError(f"model must be a single Multilinear without a grid, got {used!r}")
     place, measured = _measured(kind, x, strengths)
     level = scalar("confidence", confidence, above=0.0)
@@ -74,7 +74,9 @@ def estimate_emergence(
     )
 
 
-def _measured(kind: str, x: Any, strengths: Any) -> tuple[Float[np.ndarray, " x"], Float[np.ndarray, "trial x"]]:
+def _measured(
+    kind: str, x: ArrayLike, strengths: ArrayLike
+) -> tuple[Float[np.ndarray, " x"], Float[np.ndarray, "trial x"]]:
     place, measured = as_float("x", x), np.atleast_2d(as_float("strengths", strengths))
     if place.ndim != 1 or np.sum(place > 0) < 3 or np.any(place < 0):
         raise ValueError(f"x must list at least 3 values above 0, and none below, got {place}")
@@ -87,7 +89,7 @@ def _measured(kind: str, x: Any, strengths: Any) -> tuple[Float[np.ndarray, " x"
     return place, measured
 
 
-def _range(model: Multilinear, kind: str, skill: Any, x: np.ndarray) -> tuple[float, float]:
+def _range(model: Multilinear, kind: str, skill: int, x: np.ndarray) -> tuple[float, float]:
     """Logarithms between which the number is sought: the skill emerges within a tenth to ten times the range of x."""
     first, last = float(x[x > 0].min()) / 10, float(x.max()) * 10
     share = float(model.frequency(skill))
@@ -99,7 +101,7 @@ def _range(model: Multilinear, kind: str, skill: Any, x: np.ndarray) -> tuple[fl
     return math.log(max(first * per_unit, 1.0)) + _STEP, math.log(max(last * per_unit, 2.0))
 
 
-def _least_squares(curve: Any, mean: np.ndarray, low: float, high: float) -> float:
+def _least_squares(curve: Callable[[float], np.ndarray], mean: np.ndarray, low: float, high: float) -> float:
     from scipy.optimize import minimize_scalar  # noqa: PLC0415 (slow to import, and only this needs it)
 
     def misfit(log_value: float) -> float:

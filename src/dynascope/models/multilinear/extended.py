@@ -5,7 +5,6 @@ a B·readout. M = Φ Φᵀ/D is the second moment of the basis functions in the 
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +12,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from dynascope.checks import as_float, count, increasing, require, scalar
+from dynascope.checks import ArrayLike, Times, as_float, count, increasing, require, scalar
 from dynascope.deprecation import renamed
 
 
@@ -29,7 +28,7 @@ class ExtendedSkill:
     goal: Float[np.ndarray, " basis"]
     readout: Float[np.ndarray, " basis"]
 
-    def solve(self, times: Any, first: Any, second: Any, *, learning_rate: Any = 1.0) -> xr.Dataset:
+    def solve(self, times: Times, first: float, second: ArrayLike, *, learning_rate: float = 1.0) -> xr.Dataset:
         """Follow a' = −η ∂loss/∂a, B' = −η ∂loss/∂B from a = `first`, B = `second`; gradients by differentiation.
 
         Returns over time strength a B·readout, loss on the data, first a, second B (time, basis) and imbalance
@@ -77,7 +76,7 @@ class ExtendedSkill:
 
 @jax.jit
 @jax.grad
-def _gradient(parameters: Any, moment: Any, goal: Any) -> Any:
+def _gradient(parameters: jax.Array, moment: jax.Array, goal: jax.Array) -> jax.Array:
     miss = parameters[0] * parameters[1:] - goal
     return miss @ moment @ miss / 2
 
@@ -94,7 +93,7 @@ def scaled_skill(feature_scale: float, *, frequency: float, target: float) -> Ex
     return ExtendedSkill(np.array([[share * scale**2]]), goal, np.array([scale]))
 
 
-def sampled_skill(features: Any, *, data: int, target: float) -> ExtendedSkill:
+def sampled_skill(features: ArrayLike, *, data: int, target: float) -> ExtendedSkill:
     """(5.3): D_c basis functions e_l with g = Σ e_l/√D_c, seen on d samples out of D.
 
     features: e_l(x_j), (sample, basis). data: D, the size of the whole training set. Source: layerwise (5.3), (B.15).
@@ -125,7 +124,7 @@ def partial_skill(available: int, nodes: int, *, frequency: float, target: float
     return ExtendedSkill(share * np.eye(have), scalar("target", target, above=0.0) * readout, readout)
 
 
-def minimum_norm_strength(features: Any, readout: Any) -> Float[np.ndarray, "..."]:
+def minimum_norm_strength(features: ArrayLike, readout: ArrayLike) -> Float[np.ndarray, "..."]:
     """R/S of the minimum-norm fit of g = e·readout on samples of the basis: |projection of readout on their span|².
 
     features: e_l(x_j), (…, sample, basis), any number of leading axes. readout: (basis,), of length 1: g in the basis.

@@ -70,8 +70,11 @@ class Multilinear(Family):
 
     def _tasks(self) -> list[SkillSet]:
         """The points of the grid, one after another."""
-        points = zip(*self._points().values(), strict=True)  # in the order of the fields
-        return [SkillSet(self.skills, *map(float, values), self.linear) for values in points]
+        fields = (values.tolist() for values in self._points().values())
+        return [
+            SkillSet(self.skills, alpha, target, initial, rate, self.linear)
+            for alpha, target, initial, rate in zip(*fields, strict=True)
+        ]
 
     def _gather(self, value: Callable[[SkillSet], Any]) -> np.ndarray:
         """One value or array for each point, shaped (…grid, …)."""

@@ -5,14 +5,13 @@ prefactors out. A finite number of skills takes the loss of those that are not t
 """
 
 import math
-from typing import Any
 
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
 from scipy.special import gamma, roots_jacobi, stdtrit, zeta
 
-from dynascope.checks import as_float, scalar
+from dynascope.checks import ArrayLike, as_float, scalar
 from dynascope.deprecation import renamed
 from dynascope.models.multilinear.curves import SkillSet
 from dynascope.statistics.errors import over_trials
@@ -156,7 +155,7 @@ def _head_integral(task: SkillSet, s: float) -> float:
     return float(near + _tail_integral(task, s, first))
 
 
-def estimate_exponent(x: Any, losses: Any, absent: float = 0.0, *, confidence: float = 0.95) -> xr.Dataset:
+def estimate_exponent(x: ArrayLike, losses: ArrayLike, absent: float = 0.0, *, confidence: float = 0.95) -> xr.Dataset:
     """Fit log(loss + absent) = intercept + exponent·log x by least squares.
 
     x: (x,) positive values of a resource. losses: (x,) or (trial, x). absent: the loss of skills that are not there,

@@ -11,14 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from dynascope.checks import as_float, increasing, require, scalar
+from dynascope.checks import ArrayLike, Times, as_float, increasing, require, scalar
+from dynascope.models.stepping import Array, Numeric
 
 INPUTS = np.array([[bits >> 2 & 1, bits >> 1 & 1, bits & 1] for bits in range(8)], float)  # (input, bit), as (C.7)
 PARITY = np.where(INPUTS.sum(axis=1) % 2 == 0, 1.0, -1.0)  # Y/S
 PARAMETERS = ("alpha", "beta", "gamma", "constant")
 
 
-def network_output(parameters: Any) -> Any:
+def network_output(parameters: Array) -> jax.Array:
     """F on the eight inputs, from α, β, γ, c: (C.8), (C.9) as a network with ReLU units.
     Source: layerwise (C.8), (C.9).
 
@@ -29,10 +30,10 @@ def network_output(parameters: Any) -> Any:
     pattern = jnp.array([-1.0, 1.0, -1.0])
     weights = jnp.stack([alpha * pattern, beta * pattern, -gamma * pattern])
     hidden = jax.nn.relu(INPUTS @ weights.T + jnp.stack([0 * alpha, beta, -gamma]))
-    return hidden @ jnp.stack([-2 * alpha, beta, gamma]) + constant
+    return jnp.asarray(hidden @ jnp.stack([-2 * alpha, beta, gamma]) + constant)
 
 
-def network_loss(parameters: Any, target: Any) -> Any:
+def network_loss(parameters: Array, target: Numeric) -> jax.Array:
     """½ mean over the eight inputs of (S·parity − f)²: (4.5). Source: layerwise (4.5).
 
     >>> float(network_loss(jnp.zeros(4), 2.0))
@@ -45,7 +46,7 @@ _gradient = jax.jit(jax.grad(network_loss))
 _losses = jax.jit(jax.vmap(network_loss, in_axes=(0, None)))
 
 
-def mode_rates(parameters: Any, target: Any, *, learning_rate: Any = 1.0, published: bool = False) -> Any:
+def mode_rates(parameters: Array, target: Numeric, *, learning_rate: float = 1.0, published: bool = False) -> Any:
     """Rates of α², β², γ² and c under gradient flow on `network_loss`.
 
     (α²)' = η α² (S − 2α² + 2β² + c), (β²)' = η β² (S + 4α² − 7β² − 5c)/2, (γ²)' = η γ² (S − γ² − c)/2 and
@@ -75,7 +76,7 @@ def mode_rates(parameters: Any, target: Any, *, learning_rate: Any = 1.0, publis
     return learning_rate * np.stack(rates)
 
 
-def mode_strengths(parameters: Any, target: Any) -> Any:
+def mode_strengths(parameters: Array, target: Numeric) -> Any:
     """Share of the skill that each mode carries, (mode, …): (C.13), α²/(4S), β²/(8S), γ²/(8S); they add up to R/S.
     Source: layerwise (C.13), (C.14).
 
@@ -86,7 +87,7 @@ def mode_strengths(parameters: Any, target: Any) -> Any:
     return np.asarray(squares / (np.array([4.0, 8.0, 8.0]).reshape(-1, *(1,) * (squares.ndim - 1)) * target))
 
 
-def train_toy_network(times: Any, start: Any, target: float = 1.0, *, learning_rate: float = 1.0) -> xr.Dataset:
+def train_toy_network(times: Times, start: ArrayLike, target: float = 1.0, *, learning_rate: float = 1.0) -> xr.Dataset:
     """Train the network of appendix C.4 by gradient flow and split its skill into modes.
 
     times: increasing, in steps. start: α, β, γ ≥ 0 and c. target: S > 0. The gradient is that of the network itself,

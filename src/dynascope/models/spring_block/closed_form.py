@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 from scipy.special import erf, log_ndtr
 
 from dynascope.models.spring_block.equations import second_difference
+from dynascope.models.stepping import Numeric
 
 
 def equilibrium(
@@ -42,7 +43,7 @@ def equilibrium(
     return np.asarray(np.sign(target)[..., None] * np.where(place > 0, position, 0.0))
 
 
-def expected_excess(threshold: Any, bound: float) -> Any:
+def expected_excess(threshold: Numeric, bound: float) -> jax.Array:
     """h(a) = E[(ζ − a)₊] of standard normal noise conditioned on |ζ| ≤ bound (infinity for none).
 
     >>> round(float(expected_excess(jnp.array(0.0), np.inf)), 4)
@@ -50,10 +51,10 @@ def expected_excess(threshold: Any, bound: float) -> Any:
     """
     inside = jnp.clip(threshold, -bound, bound)
     above = norm.cdf(-inside) - norm.cdf(-bound)
-    return (norm.pdf(inside) - norm.pdf(bound) - threshold * above) / erf(bound / np.sqrt(2))
+    return jnp.asarray((norm.pdf(inside) - norm.pdf(bound) - threshold * above) / erf(bound / np.sqrt(2)))
 
 
-def mean_drift(force: Any, right: Any, left: Any, strength: Any, bound: float) -> Any:
+def mean_drift(force: Numeric, right: Numeric, left: Numeric, strength: Numeric, bound: float) -> jax.Array:
     """g(m) = E[σ(m + s ζ)] = s·[h((μ→ − m)/s) − h((m + μ←)/s)]; without noise the dead zone itself.
 
     Smooth in everything while s > 0, so that fits and gradients go through it.
@@ -82,7 +83,7 @@ def mean_path(
     """
     import diffrax  # noqa: PLC0415 (half a second, and only this function needs it)
 
-    def slope(time: Any, x: Any, _: Any) -> Any:
+    def slope(time: Numeric, x: jax.Array, _: None) -> jax.Array:
         strength = p["strength"] * jnp.exp(-p["noise_decay"] * time)
         force = p["stiffness"] * second_difference(x, p["target"])
         return mean_drift(force, p["friction_right"], p["friction_left"], strength, bound)
@@ -128,7 +129,7 @@ def effective_friction(
     exits = (right - force) / s, (force + left) / s  # noise beyond these moves the block right, left
     scale = np.clip(np.minimum(*exits), 0, bound) ** 2 / 2  # the likelier exit sets it
 
-    def exit_moments(a: Any) -> tuple[Any, Any]:
+    def exit_moments(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         inside = np.clip(a, -bound, bound)
         chance = np.exp(log_ndtr(-inside) + scale) - np.exp(log_ndtr(-bound) + scale)
         density = np.exp(scale - inside**2 / 2) - np.exp(scale - bound**2 / 2)

@@ -4,15 +4,13 @@ Positions are shaped (block, grid, trial). The chain hangs between x_0 = 0 (the 
 target). Numbers in brackets are those of the source, spring-block.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
+import jax
 import jax.numpy as jnp
 
-State = dict[str, Any]
+from dynascope.models.stepping import Array, Numeric, Parameters, State
 
 
-def dead_zone(force: Any, right: Any, left: Any) -> Any:
+def dead_zone(force: Numeric, right: Numeric, left: Numeric) -> jax.Array:
     """What friction leaves of a force: σ(z) = z − μ→ above μ→, z + μ← below −μ←, else 0 (under (5)).
     Source: spring-block (5).
 
@@ -22,7 +20,7 @@ def dead_zone(force: Any, right: Any, left: Any) -> Any:
     return jnp.maximum(force - right, 0) + jnp.minimum(force + left, 0)
 
 
-def second_difference(position: Any, target: Any) -> Any:
+def second_difference(position: Array, target: Numeric) -> jax.Array:
     """(Lx)_ℓ = x_{ℓ+1} − 2 x_ℓ + x_{ℓ−1} along the first axis, with x_0 = 0 and x_{L+1} = target.
 
     >>> second_difference(jnp.array([0.0, 0.5]), 1.0).tolist()
@@ -36,19 +34,19 @@ def second_difference(position: Any, target: Any) -> Any:
     return right - 2 * position + left + last * target
 
 
-def _noise_level(time: Any, p: Mapping[str, Any]) -> Any:
+def _noise_level(time: Numeric, p: Parameters) -> jax.Array:
     """ε(t) = ε₀ exp(−τ t), under (S5)."""
-    return p["noise"] * jnp.exp(-p["noise_decay"] * time)
+    return jnp.asarray(p["noise"] * jnp.exp(-p["noise_decay"] * time))
 
 
-def overdamped_step(state: State, noise: Any, time: Any, p: Mapping[str, Any], dt: Any) -> State:
+def overdamped_step(state: State, noise: Numeric, time: Numeric, p: Parameters, dt: Numeric) -> State:
     """X' = σ(k Lx + ε ξ) (5): in a window of length dt the noise force is (ε/√dt)·N(0,1). Source: spring-block (5)."""
     x = state["position"]
     force = p["stiffness"] * second_difference(x, p["target"]) + _noise_level(time, p) / jnp.sqrt(dt) * noise
     return {"position": x + dt * dead_zone(force, p["friction_right"], p["friction_left"])}
 
 
-def _slide(velocity: Any, force: Any, p: Mapping[str, Any], dt: Any) -> Any:
+def _slide(velocity: Array, force: Numeric, p: Parameters, dt: Numeric) -> jax.Array:
     """Velocity after one step under a force and stick-slip friction (S3).
 
     A resting block stays until the force exceeds the static friction; a moving block feels the sliding
@@ -65,7 +63,7 @@ def _slide(velocity: Any, force: Any, p: Mapping[str, Any], dt: Any) -> Any:
     return jnp.where(velocity == 0, dt * driven, jnp.where(reverses, stopped_for * driven, after))
 
 
-def inertial_step(state: State, noise: Any, time: Any, p: Mapping[str, Any], dt: Any) -> State:
+def inertial_step(state: State, noise: Numeric, time: Numeric, p: Parameters, dt: Numeric) -> State:
     """X'' = k Lx − γ x' + f + ε ξ with unit masses, friction acting on the noisy force (4), (S2), (S3).
     Source: spring-block (4), (S2), (S3).
     """
@@ -75,7 +73,7 @@ def inertial_step(state: State, noise: Any, time: Any, p: Mapping[str, Any], dt:
     return {"position": x + dt * v, "velocity": v}
 
 
-def langevin_step(state: State, noise: Any, time: Any, p: Mapping[str, Any], dt: Any) -> State:
+def langevin_step(state: State, noise: Numeric, time: Numeric, p: Parameters, dt: Numeric) -> State:
     """Dv = (k Lx − f(v) − γ v) dt + ε(t) dW: noise joins the velocity after friction (S4), (S5).
     Source: spring-block (S4), (S5).
     """

@@ -18,7 +18,7 @@ import xarray as xr
 from jaxtyping import Array, Float
 from scipy.special import stdtrit
 
-from dynascope.checks import as_float, count, flag, increasing, require, scalar
+from dynascope.checks import ArrayLike, Times, as_float, count, flag, increasing, require, scalar
 from dynascope.models.spring_block.chain import SpringBlock
 from dynascope.models.spring_block.closed_form import mean_path
 from dynascope.records import with_provenance
@@ -48,16 +48,16 @@ _CONTRASTS = np.vstack([np.eye(5), [1.0, -1.0, 0.0, 0.0, 0.0]])  # θ → those 
 
 
 def estimate_chain(
-    load_path: Any,
-    times: Any = None,
+    load_path: ArrayLike,
+    times: Times | None = None,
     *,
-    time_scale: Any = None,
-    target: Any = None,
-    dt: Any = 0.01,
-    shared_noise: Any = False,
-    confidence: Any = 0.95,
-    simulations: Any = 64,
-    seed: Any = 0,
+    time_scale: float | None = None,
+    target: float | None = None,
+    dt: float = 0.01,
+    shared_noise: Any = False,  # Any: what is neither True nor False is refused by `flag`
+    confidence: float = 0.95,
+    simulations: int = 64,
+    seed: int = 0,
 ) -> xr.Dataset:
     """Find the friction and noise with which the spring-block chain follows a measured path of load curves.
 
@@ -119,7 +119,7 @@ class _Fit:
     reason: str
 
 
-def _checked(load_path: Any, times: Any) -> tuple[np.ndarray, np.ndarray, dict[Any, Any]]:
+def _checked(load_path: ArrayLike, times: Times | None) -> tuple[np.ndarray, np.ndarray, dict[Any, Any]]:
     """Times (time,), loads (trial, time, layer) and what is known about the times."""
     attributes: dict[Any, Any] = {}
     if isinstance(load_path, xr.DataArray):
