@@ -76,8 +76,8 @@ def _train_and_test(
     """Images of each class in the two parts; of one number the test part, which has `labels`, gets what it has."""
     if per_class is None:
         return None, None
-    if np.asarray(per_class, object).ndim > 0:
-        wanted = tuple(cast(Sequence[int], per_class))
+    if np.asarray(per_class).ndim > 0:
+        wanted = tuple(cast(Sequence[int | None], per_class))
         if len(wanted) != 2:
             raise ValueError(f"per_class must be one number or (train, test), got {per_class!r}")
         return wanted[0], wanted[1]

@@ -8,6 +8,7 @@ _SHARDED = ("FullyShardedDataParallel", "FSDPModule")
 def uncompiled(model: object) -> nn.Module:
     """Take the module itself out of what torch.compile, DataParallel and DistributedDataParallel wrap around it.
 
+    >>> import torch
     >>> inner = nn.Linear(2, 2)
     >>> uncompiled(torch.compile(inner, backend="eager")) is inner
     True
