@@ -13,10 +13,10 @@ from statistics import median
 import torch
 from torch import nn
 
-from dynascope.experiments.phases.diagrams import DROPOUT
 from dynascope.experiments.phases.load_curves import data_set, run_grid
+from dynascope.experiments.registry import find
 
-CONFIG = DROPOUT.config("laptop")
+CONFIG = find("phases/dropout").settings("laptop")
 SLOPES, DROPOUTS, SEEDS, EPOCHS = CONFIG.slopes, CONFIG.values[::3], 4, 3
 
 

@@ -34,7 +34,7 @@ def print_claims(findings: Sequence[Finding]) -> None:
     Console().print(table)
 
 
-def exit_by_verdict(findings: Sequence[Finding]) -> None:
-    """End with status 1 if a claim is not reproduced."""
-    if any(each.verdict == "not reproduced" for each in findings):
+def exit_by_verdict(claims: Sequence[Finding], scale: str) -> None:
+    """End with status 1 if a claim that this scale can settle does not hold."""
+    if any(claim.fails(scale) for claim in claims):
         raise typer.Exit(1)

@@ -23,7 +23,7 @@ def reproduce(
     list_all: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Run one figure or equation: record, picture, claims and report. Exit status 1 if a claim is not reproduced."""
+    """Run one figure or equation, with its files. Exit status 1 if a claim that the scale settles fails."""
     if list_all:
         _list(as_json=as_json)
         return
@@ -39,7 +39,7 @@ def reproduce(
         dynascope.cli.claims.print_claims(result.claims)
         for key in ("picture", "report"):
             print(f"{key}: {files[key]}")
-    dynascope.cli.claims.exit_by_verdict(result.claims)
+    dynascope.cli.claims.exit_by_verdict(result.claims, scale)
 
 
 def _list(*, as_json: bool) -> None:

@@ -21,8 +21,8 @@ from dynascope.statistics.errors import Estimate
 from dynascope.sweep.workload import Workload
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure
 else:  # running an experiment never imports plotting
     Axes = Figure = Any
 

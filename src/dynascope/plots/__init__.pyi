@@ -1,5 +1,6 @@
 from dynascope.plots.elastic import plot_projection as plot_projection
 from dynascope.plots.elastic import plot_strengths as plot_strengths
+from dynascope.plots.elastic import plot_triangles as plot_triangles
 from dynascope.plots.figures import PALETTE as PALETTE
 from dynascope.plots.figures import axis_label as axis_label
 from dynascope.plots.figures import new_figure as new_figure

@@ -5,9 +5,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from mpl_toolkits.mplot3d.axes3d import Axes3D
 
 from dynascope.measure.hyperplanes import separating_direction
+from dynascope.models.elastic.geometry import margin_directions
 from dynascope.plots.figures import PALETTE, axis_label, short
 from dynascope.plots.over_time import plot_over_time
 
@@ -69,6 +73,36 @@ def plot_strengths(found: xr.Dataset, axes: Axes, *, integrated: bool = False) -
     else:
         axes.set_title("not identified", fontsize="medium")
     return axes
+
+
+def plot_triangles(means: xr.DataArray, axes: Axes3D) -> ScalarMappable:
+    """Draw unit vectors along three class means, joined, coloured by time; the frame of the margin directions dashed.
+
+    means: (time, class, feature) with three classes and features. Returns the colours, for a colour bar of
+    log₁₀(1 + time). Source: elastic Figure D.10.
+
+    >>> from matplotlib.figure import Figure
+    >>> from dynascope import LocallyElastic
+    >>> means = LocallyElastic(3, 3).mean_path([0.0, 1.0], np.eye(3))
+    >>> path = xr.DataArray(means, {"time": [0.0, 1.0]}, ("time", "class", "feature"))
+    >>> plot_triangles(path, Figure().add_subplot(projection="3d")).get_clim()[0]
+    0.0
+    """
+    when = np.log10(1 + means["time"].values)
+    colours = ScalarMappable(Normalize(0.0, float(when[-1])), "cividis")
+    directions = means.values / np.linalg.norm(means.values, axis=-1, keepdims=True)
+    frame = margin_directions(3, 3) / np.linalg.norm(margin_directions(3, 3)[0])
+    for each, corners in zip(when, directions, strict=True):
+        axes.plot(*np.vstack([corners, corners[:1]]).T, color=colours.to_rgba(each), linewidth=1)
+    axes.plot(*np.vstack([frame, frame[:1]]).T, "k--", linewidth=1.5, label="frame of d_k")
+    for name, corner in enumerate(directions[-1]):
+        axes.text(*(1.15 * corner), f"class {name}", horizontalalignment="center")
+    for axis, feature in zip("xyz", range(3), strict=True):
+        axes.set(**{f"{axis}label": f"feature {feature}", f"{axis}lim": (-1, 1), f"{axis}ticks": [-1, 0, 1]})
+    axes.set_box_aspect(None, zoom=0.85)
+    axes.view_init(elev=28, azim=30)  # nearly along (1, 1, 1), which the frame is orthogonal to
+    axes.legend(frameon=False, fontsize="small")
+    return colours
 
 
 def plot_points(run: xr.Dataset) -> Figure:

@@ -1,29 +1,31 @@
-"""Proposition 3.4: when class means of the L-model turn into an equiangular tight frame, and when they do not.
+"""elastic Figure D.10, Proposition 3.4: When class means turn into an equiangular tight frame.
+
+And when they do not.
 
 The amplitudes c_k of the classes have a mean s, which grows as exp((A − B)/K); their differences grow slower, by
 exp(B/(K−1)). Means therefore approach the frame as exp(B/(K−1)), which vanishes only if B → −∞. While B stays bounded
 a class that starts on the wrong side of its direction, c_k < 0, may stay there for good.
 """
 
-import time
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Claim
+from dynascope import plots
+from dynascope.experiments.claims import Claim, Judgement, corrected, equal
 from dynascope.experiments.elastic.reference import SOLVER_ERROR, power_law, solve_means
-from dynascope.experiments.registry import Experiment
+from dynascope.experiments.elastic.source import elastic
+from dynascope.experiments.experiment import Axes, Experiment, Figure
 from dynascope.measure.collapse import etf_distance
 from dynascope.models.elastic import LocallyElastic
 from dynascope.models.elastic.geometry import margin_amplitudes, margin_directions
 from dynascope.models.elastic.strengths import PowerLaw
-from dynascope.records import with_provenance
 
-CLASSES = (3, 4, 7)
-CASES = ("B → −∞", "B bounded", "A, B bounded")
-STRONG, WEAK = 0.3, 2.0  # tail indices of strengths whose integrals grow without bound and stay bounded
+_CLASSES = (3, 4, 7)
+_CASES = ("B → −∞", "B bounded", "A, B bounded")
+_STRONG, _WEAK = 0.3, 2.0  # tail indices of strengths whose integrals grow without bound and stay bounded
+_PROPOSITION = elastic(theorem="Proposition 3.4")
 
 
 @dataclass(frozen=True)
@@ -37,53 +39,12 @@ class Config:
     seed: int = 34
 
 
-SCALES = {"smoke": Config(starts=3, saves=21), "laptop": Config(), "paper": Config(starts=100, saves=201)}
-RATE = Claim(
-    "elastic-collapse-rate",
-    "elastic, Proposition 3.4, made quantitative",
-    "where B → −∞ and the classes' mean amplitude is positive, the distance from an ETF vanishes as exp(B/(K−1))",
-)
-PATH = Claim(
-    "elastic-collapse-path", "elastic, Proposition 3.4", "the exact path has the distances that a solver of (6) shows"
-)
-BOUNDED = Claim(
-    "elastic-collapse-bounded",
-    "elastic, Proposition 3.4",
-    "γ > 0 and B(t) < 0 from some time on suffice: the distance from an ETF tends to 0 (α not integrable)",
-)
-RIGHT_SIDE = Claim(
-    "elastic-collapse-right-side",
-    "elastic, Proposition 3.4",
-    "while B stays bounded and A does not, classes that all start on their right side still form an ETF in the end",
-)
-STILL = Claim(
-    "elastic-collapse-integrable",
-    "elastic, Proposition 3.4",
-    "γ > 0 and B(t) < 0 from some time on suffice: the distance from an ETF tends to 0 (α integrable)",
-)
-MIRRORED = Claim(
-    "elastic-collapse-mirrored",
-    "elastic, proof of Proposition 3.4",
-    "the direction of each class mean tends to d_k: cosine +1, also where the mean amplitude starts negative",
-)
-
-
 def run(config: Config) -> xr.Dataset:
     """Follow random starts by the exact path and by a solver, in the three cases."""
-    begun = time.perf_counter()
     random = np.random.default_rng(config.seed)
-    found = [_follow_all(_starts(random, classes, config.starts), config) for classes in CLASSES]
-    shown = found[0][1]
-    record = xr.concat([each for each, _ in found], xr.DataArray(list(CLASSES), dims="classes", name="classes"))
-    return with_provenance(
-        record.merge(shown),
-        "LocallyElastic",
-        {},
-        options=vars(config),
-        seed=config.seed,
-        precision="float64",
-        wall_time=time.perf_counter() - begun,
-    )
+    found = [_follow_all(_starts(random, classes, config.starts), config) for classes in _CLASSES]
+    record = xr.concat([each for each, _ in found], xr.DataArray(list(_CLASSES), dims="classes", name="classes"))
+    return record.merge(found[0][1])
 
 
 def _starts(random: np.random.Generator, classes: int, number: int) -> np.ndarray:
@@ -103,24 +64,24 @@ def _follow_all(starts: np.ndarray, config: Config) -> tuple[xr.Dataset, xr.Data
     """Numbers for each (case, start) at the end, and the first start's means and distances over time."""
     classes = starts.shape[-1]
     inter = -config.ratio / (classes - 1)
-    end = (1 + config.depth * (classes - 1) * (1 - STRONG) / -inter) ** (1 / (1 - STRONG)) - 1
+    end = (1 + config.depth * (classes - 1) * (1 - _STRONG) / -inter) ** (1 / (1 - _STRONG)) - 1
     times = np.expm1(np.linspace(0.0, np.log1p(end), config.saves))
-    indices = ((STRONG, STRONG), (STRONG, WEAK), (WEAK, WEAK))  # of α and of β, in the three cases
+    indices = ((_STRONG, _STRONG), (_STRONG, _WEAK), (_WEAK, _WEAK))  # of α and of β, in the three cases
     solved = np.stack([_solve(times, starts, inter, *pair) for pair in indices])
     exact = np.stack([_exact(times, starts, inter, *pair) for pair in indices])
     distance, of_path = (np.asarray(etf_distance(means)) for means in (solved, exact))  # (case, start, time)
-    depth = -PowerLaw(inter, STRONG).integral(times) / (classes - 1)
+    depth = -PowerLaw(inter, _STRONG).integral(times) / (classes - 1)
     middle = int(np.searchsorted(depth, config.depth / 2))
-    rows = {"end_distance": distance[..., -1], "end_path_distance": of_path[..., -1]}
-    record = xr.Dataset({name: (("case", "start"), values) for name, values in rows.items()})
+    ends = {"end_distance": distance[..., -1], "end_path_distance": of_path[..., -1]}
+    record = xr.Dataset({name: (("case", "start"), values) for name, values in ends.items()})
     record["largest_gap"] = ("case", np.abs(distance - of_path).max(axis=(1, 2)))
     right = _with_amplitudes(starts, np.abs(margin_amplitudes(starts)))
     rows = _fate(starts, inter, end) | {
-        "right_distance": etf_distance(_solve(times[-1:], right, inter, STRONG, WEAK)[:, 0]),
+        "right_distance": etf_distance(_solve(times[-1:], right, inter, _STRONG, _WEAK)[:, 0]),
         "right_bound": _fate(right, inter, end)["settled_bound"],
         "rate": -np.log(distance[0, :, -1] / distance[0, :, middle]) / (depth[-1] - depth[middle]),
         "rate_bound": _unevenness(starts) * np.exp(-depth[middle]) / (depth[-1] - depth[middle]),
-        "mirrored_cosine": _own_cosine(_solve(times[-1:], -starts, inter, STRONG, STRONG)[:, 0]),
+        "mirrored_cosine": _own_cosine(_solve(times[-1:], -starts, inter, _STRONG, _STRONG)[:, 0]),
         "mirrored_bound": (_unevenness(starts) * np.exp(-depth[-1])) ** 2 + SOLVER_ERROR,
     }
     record = record.assign({name: ("start", values) for name, values in rows.items()})
@@ -130,7 +91,7 @@ def _follow_all(starts: np.ndarray, config: Config) -> tuple[xr.Dataset, xr.Data
             "distance": (("case", "time"), distance[:, 0]),
             "path_distance": (("case", "time"), of_path[:, 0]),
         },
-        coords={"case": list(CASES), "time": ("time", times, {"units": "iterations × step size"})},
+        coords={"case": list(_CASES), "time": ("time", times, {"units": "iterations × step size"})},
     )
     return record, shown
 
@@ -159,7 +120,7 @@ def _fate(starts: np.ndarray, inter: float, end: float) -> dict[str, np.ndarray]
     wrong = (last < 0).sum(axis=-1)
     settled = 2 / (classes - 1) * np.sqrt(2 * wrong * (classes - wrong) / (classes * (classes - 1)))
     contrast = np.abs(last).max(axis=-1) / np.abs(last).min(axis=-1)
-    return {"settled": settled, "settled_bound": 4 * (classes - 1) * contrast * -inter * (1 + end) ** (STRONG - WEAK)}
+    return {"settled": settled, "settled_bound": 4 * (classes - 1) * contrast * -inter * (1 + end) ** (_STRONG - _WEAK)}
 
 
 def _unevenness(starts: np.ndarray) -> np.ndarray:
@@ -176,93 +137,120 @@ def _own_cosine(means: np.ndarray) -> np.ndarray:
     return np.asarray((np.einsum("skp,kp->sk", means, directions) / lengths).max(axis=-1))
 
 
-def check(record: xr.Dataset) -> tuple[Claim, ...]:
-    """Judge the Proposition where its hypothesis is strong enough, and where it is not."""
-    forever, bounded, still = (record.isel(case=index) for index in range(len(CASES)))
-    starts = f"K = 3, 4, 7, {record.sizes['start']} random starts each"
-    return (
-        RATE.equals(
-            record["rate"].values, 1.0, record["rate_bound"].values,
-            note=f"{starts}: −d log(distance)/d(−B/(K−1)); bound: next order. Distance at the end at most "
-            f"{float(forever['end_distance'].max()):.2g}",
-        ),
-        PATH.equals(record["largest_gap"].values, 0.0, 10 * SOLVER_ERROR, note=f"{starts}, three cases, all times"),
-        BOUNDED.corrects(
-            bounded["end_distance"].values, record["settled"].values, record["settled_bound"].values, published=0.0,
-            note=f"{starts}, α = (1+t)^−{STRONG:g}, β = −b (1+t)^−{WEAK:g}: B → −b, and the class that starts on its "
-            "wrong side stays there. B → −∞ is needed. Bound: what is left to go",
-        ),
-        RIGHT_SIDE.equals(
-            record["right_distance"].values, 0.0, record["right_bound"].values,
-            note=f"{starts}; lengths of the means differ for good, directions do not",
-        ),
-        STILL.corrects(
-            still["end_distance"].values, still["end_path_distance"].values, 10 * SOLVER_ERROR, published=0.0,
-            note=f"{starts}, α, −β ∝ (1+t)^−{WEAK:g}: γ > 0 and B < 0, but nothing grows",
-        ),
-        MIRRORED.corrects(
-            record["mirrored_cosine"].values, -1.0, record["mirrored_bound"].values, published=1.0,
-            note="the same starts with opposite sign, B → −∞: −d_k also form an ETF (distance 0), but each class's own "
-            "logit is the least. Right labels need a positive mean amplitude",
-        ),
-    )  # fmt: skip
+def _started(record: xr.Dataset) -> str:
+    return f"K = 3, 4, 7, {record.sizes['start']} random starts each"
 
 
-def plot(record: xr.Dataset) -> Any:
-    """Draw triangles of unit class means turning over time, with B → −∞ and bounded, and distances from an ETF."""
-    from matplotlib.cm import ScalarMappable  # noqa: PLC0415 (computing never imports plotting)
-    from matplotlib.colors import Normalize  # noqa: PLC0415
-    from matplotlib.figure import Figure  # noqa: PLC0415
+def _vanishes(record: xr.Dataset) -> Judgement:
+    end = float(record["end_distance"].isel(case=0).max())
+    note = f"−d log(distance)/d(−B/(K−1)); bound: next order. Distance at the end at most {end:.2g}"
+    return equal(record["rate"].values, 1.0, record["rate_bound"].values, note=f"{_started(record)}: {note}")
 
-    from dynascope.plots import PALETTE, axis_label  # noqa: PLC0415
 
-    figure = Figure(figsize=(14.0, 4.4), layout="constrained")
-    colours = ScalarMappable(Normalize(0.0, float(np.log10(1 + record["time"][-1]))), "cividis")
-    panels = []
-    for index in (0, 1):
-        ax = figure.add_subplot(1, 3, index + 1, projection="3d")
-        _draw_triangles(ax, record.isel(case=index), colours)
-        ax.set_title(f"{record['case'].values[index]}: {('an ETF', 'never an ETF')[index]}")
-        panels.append(ax)
-    figure.colorbar(colours, ax=panels, label="log₁₀(1 + time)", shrink=0.7)
-    ax = figure.add_subplot(1, 3, 3)
-    for colour, case in zip(PALETTE, record["case"].values, strict=False):
+def _bounded(record: xr.Dataset) -> Judgement:
+    end, settled, bound = record["end_distance"].isel(case=1), record["settled"], record["settled_bound"]
+    note = (
+        f"{_started(record)}, α = (1+t)^−{_STRONG:g}, β = −b (1+t)^−{_WEAK:g}: B → −b, and the class that starts "
+        "on its wrong side stays there. B → −∞ is needed. Bound: what is left to go"
+    )
+    return corrected(end.values, settled.values, bound.values, published=0.0, note=note)
+
+
+def _right_side(record: xr.Dataset) -> Judgement:
+    note = f"{_started(record)}; lengths of the means differ for good, directions do not"
+    return equal(record["right_distance"].values, 0.0, record["right_bound"].values, note=note)
+
+
+def _still(record: xr.Dataset) -> Judgement:
+    end, path = (record[name].isel(case=2).values for name in ("end_distance", "end_path_distance"))
+    note = f"{_started(record)}, α, −β ∝ (1+t)^−{_WEAK:g}: γ > 0 and B < 0, but nothing grows"
+    return corrected(end, path, 10 * SOLVER_ERROR, published=0.0, note=note)
+
+
+def _mirrored(record: xr.Dataset) -> Judgement:
+    note = (
+        "the same starts with opposite sign, B → −∞: −d_k also form an ETF (distance 0), but each class's own "
+        "logit is the least. Right labels need a positive mean amplitude"
+    )
+    return corrected(record["mirrored_cosine"].values, -1.0, record["mirrored_bound"].values, published=1.0, note=note)
+
+
+def _draw(record: xr.Dataset) -> Figure:
+    """Triangles of unit class means turning over time, with B → −∞ and bounded, and distances from an ETF."""
+    figure, axes = plots.new_figure(columns=3, width=14.0 / 3, height=4.4)
+    solid = []
+    for index, fate in enumerate(("an ETF", "never an ETF")):
+        axes[0, index].remove()
+        solid.append(figure.add_subplot(1, 3, index + 1, projection="3d"))
+        colours = plots.plot_triangles(record["mean"].isel(case=index), solid[-1])
+        solid[-1].set_title(f"{record['case'].values[index]}: {fate}")
+    figure.colorbar(colours, ax=solid, label="log₁₀(1 + time)", shrink=0.7)
+    _draw_distances(record, axes[0, 2])
+    return figure
+
+
+def _draw_distances(record: xr.Dataset, ax: Axes) -> None:
+    for colour, case in zip(plots.PALETTE, record["case"].values, strict=False):
         chosen = record.sel(case=case)
         ax.loglog(1 + record["time"], chosen["distance"], "o", color=colour, markersize=3, label=f"{case}, solver")
         ax.loglog(1 + record["time"], chosen["path_distance"], color=colour, linewidth=1)
     settled = float(record["settled"].isel(classes=0, start=0))
-    ax.axhline(
-        settled, color="black", linewidth=0.8, linestyle=":", label=f"one class on the wrong side: {settled:.3f}"
-    )
-    ax.set_xlabel(f"1 + {axis_label(record['time'])}")
-    ax.set_ylabel("distance from an ETF (line: exact path)")
-    ax.legend(frameon=False, fontsize="small")
-    return figure
-
-
-def _draw_triangles(ax: Any, chosen: xr.Dataset, colours: Any) -> None:
-    """Unit vectors along three class means, joined, coloured by time; the frame d_k dashed."""
-    directions = chosen["mean"].values / np.linalg.norm(chosen["mean"].values, axis=-1, keepdims=True)
-    frame = margin_directions(3, 3) / np.linalg.norm(margin_directions(3, 3)[0])
-    for when, corners in zip(np.log10(1 + chosen["time"].values), directions, strict=True):
-        ax.plot(*np.vstack([corners, corners[:1]]).T, color=colours.to_rgba(when), linewidth=1)
-    ax.plot(*np.vstack([frame, frame[:1]]).T, "k--", linewidth=1.5, label="frame of d_k")
-    for name, corner in enumerate(directions[-1]):
-        ax.text(*(1.15 * corner), f"class {name}", horizontalalignment="center")
-    for axis, feature in zip("xyz", range(3), strict=True):
-        ax.set(**{f"{axis}label": f"feature {feature}", f"{axis}lim": (-1, 1), f"{axis}ticks": [-1, 0, 1]})
-    ax.set_box_aspect(None, zoom=0.85)
-    ax.view_init(elev=28, azim=30)  # nearly along (1, 1, 1), which the frame is orthogonal to
+    label = f"one class on the wrong side: {settled:.3f}"
+    ax.axhline(settled, color="black", linewidth=0.8, linestyle=":", label=label)
+    ax.set(xlabel=f"1 + {plots.axis_label(record['time'])}", ylabel="distance from an ETF (line: exact path)")
     ax.legend(frameon=False, fontsize="small")
 
 
 EXPERIMENT = Experiment(
-    title="When class means turn into an equiangular tight frame",
-    source="elastic, Proposition 3.4 and Figure D.10",
+    elastic(figure="D.10", theorem="Proposition 3.4"),
+    Config(),
+    run,
     kind="equation",
-    claims=(RATE, PATH, BOUNDED, RIGHT_SIDE, STILL, MIRRORED),
-    scales=SCALES,
-    run=run,
-    check=check,
-    plot=plot,
+    claims=(
+        Claim(
+            "elastic-collapse-rate",
+            "where B → −∞ and the classes' mean amplitude is positive, the distance from an ETF vanishes as "
+            "exp(B/(K−1))",
+            _vanishes,
+            _PROPOSITION,
+            "derived",
+        ),
+        Claim(
+            "elastic-collapse-path",
+            "the exact path has the distances that a solver of (6) shows",
+            lambda r: equal(r["largest_gap"], 0.0, 10 * SOLVER_ERROR, note=f"{_started(r)}, three cases, all times"),
+            _PROPOSITION,
+            "derived",
+        ),
+        Claim(
+            "elastic-collapse-bounded",
+            "γ > 0 and B(t) < 0 from some time on suffice: the distance from an ETF tends to 0 (α not integrable)",
+            _bounded,
+            _PROPOSITION,
+        ),
+        Claim(
+            "elastic-collapse-right-side",
+            "while B stays bounded and A does not, classes that all start on their right side still form an ETF in "
+            "the end",
+            _right_side,
+            _PROPOSITION,
+            "derived",
+        ),
+        Claim(
+            "elastic-collapse-integrable",
+            "γ > 0 and B(t) < 0 from some time on suffice: the distance from an ETF tends to 0 (α integrable)",
+            _still,
+            _PROPOSITION,
+        ),
+        Claim(
+            "elastic-collapse-mirrored",
+            "the direction of each class mean tends to d_k: cosine +1, also where the mean amplitude starts negative",
+            _mirrored,
+            elastic(theorem="Proposition 3.4", place="proof"),
+        ),
+    ),
+    picture=_draw,
+    model="LocallyElastic",
+    smoke={"starts": 3, "saves": 21},
+    paper={"starts": 100, "saves": 201},
 )

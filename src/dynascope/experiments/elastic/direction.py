@@ -1,25 +1,29 @@
-"""(C.23) and (C.24): one direction that separates all classes. The problem is not convex; how good is the simple one?
+"""elastic (C.23), (C.24): One direction for all classes.
 
-f(ν) = min over k < l of |⟨m_k − m_l, ν⟩| vanishes wherever two classes project to the same point. In the plane these
-K(K−1)/2 directions cut the half circle into as many arcs, each with an order of the classes and a maximum of its own.
+The problem is not convex; how good is the simple direction? f(ν) = min over k < l of |⟨m_k − m_l, ν⟩| vanishes where
+two classes project to the same point. In the plane these K(K−1)/2 directions cut the half circle into as many arcs,
+each with an order of the classes and a maximum of its own.
 """
 
-import time
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Claim, three_errors
+from dynascope import plots
+from dynascope.experiments.claims import Claim, Judgement, above, below, corrected, equal
 from dynascope.experiments.elastic.reference import power_law, solve_means
-from dynascope.experiments.registry import Experiment
+from dynascope.experiments.elastic.source import elastic
+from dynascope.experiments.elastic.tables import by_row
+from dynascope.experiments.experiment import Axes, Experiment, Panels
 from dynascope.measure.hyperplanes import separating_direction
-from dynascope.records import with_provenance
+from dynascope.statistics.errors import over_trials
 
-CLASSES = (3, 5, 7)
-COLLAPSED = (3, 4, 5, 7)
+_CLASSES = (3, 5, 7)
+_COLLAPSED = (3, 4, 5, 7)
+_COLLAPSE_DEPTH = 30.0  # −B/(K−1): what is left of random starts is of order exp(−30)
+_BELOW = elastic(place="below (C.23)")
 
 
 @dataclass(frozen=True)
@@ -34,60 +38,13 @@ class Config:
     seed: int = 23
 
 
-SCALES = {
-    "smoke": Config(planes=2, draws=6, random_directions=5000, pairs=10_000),
-    "laptop": Config(),
-    "paper": Config(planes=20, angles=1_000_000, draws=400, random_directions=200_000, pairs=1_000_000),
-}
-MAXIMA = Claim(
-    "elastic-c23-maxima",
-    "elastic, below (C.23)",
-    "(C.23) is convex and easy to solve: there is one maximum up to sign",
-)
-CHORD = Claim(
-    "elastic-c23-concave",
-    "elastic, below (C.23)",
-    "the objective of (C.23) is not concave: at the midpoint of two directions less than a right angle apart it falls "
-    "below the chord",
-)
-GLOBAL = Claim(
-    "elastic-c23-global",
-    "elastic (C.23)",
-    "in the plane the direction found for (C.23) reaches the largest value on a fine grid of angles",
-)
-UNBEATEN = Claim(
-    "elastic-c23-unbeaten", "elastic (C.23)", "in K dimensions no random direction beats the one found for (C.23)"
-)
-RATIO = Claim(
-    "elastic-c24-ratio",
-    "elastic (C.24)",
-    "the difference of two class means separates all classes: what it reaches of (C.23) is positive",
-)
-AT_COLLAPSE = Claim(
-    "elastic-c24-collapse",
-    "elastic (C.24), Proposition 3.4",
-    "once means have collapsed, (C.24) is best for K = 3, and leaves K − 2 classes at one point for K > 3",
-)
-_COLLAPSE_DEPTH = 30.0  # −B/(K−1): what is left of random starts is of order exp(−30)
-
-
 def run(config: Config) -> xr.Dataset:
     """Draw class means, evaluate the objective everywhere or at random, and compare directions."""
-    begun = time.perf_counter()
     random = np.random.default_rng(config.seed)
-    planes = xr.concat([_planes(random, classes, config) for classes in CLASSES], "classes")
-    drawn = xr.concat([_draws(random, classes, config) for classes in CLASSES], "classes")
-    record = xr.merge([planes, drawn, _collapsed(random), _shown(random)])
-    record = record.assign_coords(classes=list(CLASSES), collapsed_classes=list(COLLAPSED))
-    return with_provenance(
-        record,
-        "LocallyElastic",
-        {},
-        options=vars(config),
-        seed=config.seed,
-        precision="float64",
-        wall_time=time.perf_counter() - begun,
-    )
+    planes = [by_row("plane", [_plane(random, k, config) for _ in range(config.planes)]) for k in _CLASSES]
+    drawn = [by_row("draw", [_drawn(random, k, config) for _ in range(config.draws)]) for k in _CLASSES]
+    record = xr.merge([xr.concat(planes, "classes"), xr.concat(drawn, "classes"), _collapsed(random), _shown(random)])
+    return record.assign_coords(classes=list(_CLASSES), collapsed_classes=list(_COLLAPSED))
 
 
 def _objective(means: np.ndarray, directions: np.ndarray) -> np.ndarray:
@@ -101,46 +58,48 @@ def _circle(angles: int) -> np.ndarray:
     return np.stack([np.cos(turn), np.sin(turn)], axis=-1)
 
 
-def _planes(random: np.random.Generator, classes: int, config: Config) -> xr.Dataset:
-    """Count maxima over the angle, and the largest of them, for several sets of means in the plane."""
-    circle, rows = _circle(config.angles), []
-    for _ in range(config.planes):
-        means = random.standard_normal((classes, 2))
-        values = _objective(means, circle)
-        peaks = values[(values > np.roll(values, 1)) & (values >= np.roll(values, -1))]
-        best = _objective(means, separating_direction(means))
-        reach = max(np.linalg.norm(a - b) for a, b in combinations(means, 2)) * np.pi / config.angles
-        rows.append([len(peaks), peaks.max(), np.median(peaks) / peaks.max(), best, reach])
-    names = ("maxima", "grid_best", "median_maximum", "plane_best", "grid_bound")
-    found = dict(zip(names, np.transpose(rows), strict=True))
-    return xr.Dataset({name: ("plane", values) for name, values in found.items()})
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=-1, keepdims=True))
 
 
-def _draws(random: np.random.Generator, classes: int, config: Config) -> xr.Dataset:
+def _differences(means: np.ndarray) -> np.ndarray:
+    """Differences of all pairs of class means, (pair, feature)."""
+    return np.stack([a - b for a, b in combinations(means, 2)])
+
+
+def _plane(random: np.random.Generator, classes: int, config: Config) -> dict[str, float]:
+    """Count maxima over the angle, and find the largest of them, for means in the plane."""
+    means = random.standard_normal((classes, 2))
+    values = _objective(means, _circle(config.angles))
+    peaks = values[(values > np.roll(values, 1)) & (values >= np.roll(values, -1))]
+    return {
+        "maxima": len(peaks),
+        "grid_best": peaks.max(),
+        "median_maximum": np.median(peaks) / peaks.max(),
+        "plane_best": float(_objective(means, separating_direction(means))),
+        "grid_bound": np.linalg.norm(_differences(means), axis=-1).max() * np.pi / config.angles,
+    }
+
+
+def _drawn(random: np.random.Generator, classes: int, config: Config) -> dict[str, float]:
     """Means in K dimensions: f at the best, at random and at simple directions; chords between random directions."""
-    simple, rows = np.zeros((config.draws, classes * (classes - 1) // 2)), []
-    for index in range(config.draws):
-        means = random.standard_normal((classes, classes))
-        best = _objective(means, separating_direction(means))
-        tried = random.standard_normal((config.random_directions, classes))
-        tried /= np.linalg.norm(tried, axis=-1, keepdims=True)
-        farthest = _objective(means, separating_direction(means, method="difference"))
-        differences = np.stack([a - b for a, b in combinations(means, 2)])
-        differences /= np.linalg.norm(differences, axis=-1, keepdims=True)
-        simple[index] = _objective(means, differences) / best
-        rows.append(
-            [best, _objective(means, tried).max(), farthest / best, _deepest_chord(random, means, config.pairs)]
-        )
-    names = ("best", "random_best", "ratio", "chord")
-    found = dict(zip(names, np.transpose(rows), strict=True))
-    record = xr.Dataset({name: ("draw", values) for name, values in found.items()})
-    return record.assign(mean_pair_ratio=("draw", simple.mean(axis=1)), best_pair_ratio=("draw", simple.max(axis=1)))
+    means = random.standard_normal((classes, classes))
+    best, farthest = (_objective(means, separating_direction(means, method=name)) for name in ("best", "difference"))
+    tried = _unit(random.standard_normal((config.random_directions, classes)))
+    simple = _objective(means, _unit(_differences(means))) / best
+    return {
+        "best": float(best),
+        "random_best": _objective(means, tried).max(),
+        "ratio": float(farthest / best),
+        "chord": _deepest_chord(random, means, config.pairs),
+        "mean_pair_ratio": simple.mean(),
+        "best_pair_ratio": simple.max(),
+    }
 
 
 def _deepest_chord(random: np.random.Generator, means: np.ndarray, pairs: int) -> float:
     """Least f((a + b)/2) − (f(a) + f(b))/2 over random unit a, b at less than a right angle, in units of the chord."""
-    ends = random.standard_normal((2, pairs, means.shape[1]))
-    ends /= np.linalg.norm(ends, axis=-1, keepdims=True)
+    ends = _unit(random.standard_normal((2, pairs, means.shape[1])))
     ends = ends[:, np.sum(ends[0] * ends[1], axis=-1) > 0]
     chord = _objective(means, ends).mean(axis=0)
     return float(((_objective(means, ends.mean(axis=0)) - chord) / chord).min())
@@ -149,116 +108,140 @@ def _deepest_chord(random: np.random.Generator, means: np.ndarray, pairs: int) -
 def _collapsed(random: np.random.Generator) -> xr.Dataset:
     """The ratio (C.24)/(C.23) for class means of the L-model after a long time with B → −∞, by a solver of (6)."""
     ratios = []
-    for classes in COLLAPSED:
+    for classes in _COLLAPSED:
         inter = -0.5 / (classes - 1)
         start = random.standard_normal((classes, classes)) + 2 * np.eye(classes)
         end = np.array([_COLLAPSE_DEPTH * (classes - 1) / -inter])
         means = solve_means(end, start, power_law(1.0), power_law(inter), "logits")[0]
         means /= np.abs(means).max()
-        simple = [_objective(means, (a - b) / np.linalg.norm(a - b)) for a, b in combinations(means, 2)]
-        ratios.append(max(simple) / _objective(means, separating_direction(means)))
+        best = _objective(means, separating_direction(means))
+        ratios.append(_objective(means, _unit(_differences(means))).max() / best)
     return xr.Dataset({"collapsed_ratio": ("collapsed_classes", ratios)})
 
 
 def _shown(random: np.random.Generator) -> xr.Dataset:
     """One objective over the angle, five classes in the plane, with both directions."""
-    means, circle = random.standard_normal((5, 2)), _circle(2000)
-    found = {}
+    means, found = random.standard_normal((5, 2)), {}
     for name, method in (("best", "best"), ("simple", "difference")):
-        x, y = separating_direction(means, method=method)
-        found[f"shown_{name}"] = ((), float(np.degrees(np.arctan2(y, x)) % 180))
-        found[f"shown_{name}_value"] = ((), float(_objective(means, np.array([x, y]))))
-    record = xr.Dataset({"objective": ("angle", _objective(means, circle)), **found})
+        along = separating_direction(means, method=method)
+        found[f"shown_{name}"] = float(np.degrees(np.arctan2(along[1], along[0])) % 180)
+        found[f"shown_{name}_value"] = float(_objective(means, along))
+    record = xr.Dataset({"objective": ("angle", _objective(means, _circle(2000))), **found})
     return record.assign_coords(angle=("angle", 180 * np.arange(2000) / 2000, {"units": "degrees"}))
 
 
-def check(record: xr.Dataset) -> tuple[Claim, ...]:
-    """Judge the convexity, the best direction and the simple one."""
+def _maxima(record: xr.Dataset) -> Judgement:
     classes = record["classes"].values[:, None]
-    ratio = record["ratio"].values
-    error = ratio.std(axis=1, ddof=1) / np.sqrt(ratio.shape[1])
+    note = (
+        "K(K−1)/2 maxima up to sign in the plane; half of them are below "
+        f"{float(record['median_maximum'].median()):.2f} of the best: a local solver needs many starts"
+    )
+    return corrected(record["maxima"].values, classes * (classes - 1) / 2, published=1.0, note=note)
+
+
+def _concave(record: xr.Dataset) -> Judgement:
+    note = "(midpoint − chord)/chord for directions at less than a right angle, K = 3, 5, 7; worst draw of each"
+    return below(record["chord"].max("draw").values, 0.0, note=note)
+
+
+def _global(record: xr.Dataset) -> Judgement:
+    best, grid, bound = (record[name].values for name in ("plane_best", "grid_best", "grid_bound"))
+    return equal(best, grid, bound, note="bound: a step of the grid times the longest difference of means")
+
+
+def _unbeaten(record: xr.Dataset) -> Judgement:
+    note = "best / best of random directions, least over draws; K = 3, 5, 7"
+    return above((record["best"] / record["random_best"]).min("draw").values, 1.0, -1e-12, note=note)
+
+
+def _decent(record: xr.Dataset) -> Judgement:
+    ratio = over_trials(record["ratio"].values)
     described = "; ".join(
-        f"K = {k}: mean {each['ratio'].mean():.2f} ± {e:.2f}, median {each['ratio'].median():.2f}, least "
+        f"K = {k}: mean {each['ratio'].mean():.2f} ± {error:.2f}, median {each['ratio'].median():.2f}, least "
         f"{each['ratio'].min():.2g}; best pair {each['best_pair_ratio'].mean():.2f}, a pair at random "
         f"{each['mean_pair_ratio'].mean():.2f}"
-        for (k, each), e in zip(record.groupby("classes"), error, strict=True)
+        for (k, each), error in zip(record.groupby("classes"), ratio.error, strict=True)
     )
-    return (
-        MAXIMA.corrects(
-            record["maxima"].values,
-            classes * (classes - 1) / 2,
-            0.0,
-            published=1.0,
-            note="K(K−1)/2 maxima up to sign in the plane; half of them are below "
-            f"{float(record['median_maximum'].median()):.2f} of the best: a local solver needs many starts",
-        ),
-        CHORD.falls_below(
-            record["chord"].max("draw").values,
-            0.0,
-            0.0,
-            note="(midpoint − chord)/chord for directions at less than a right angle, K = 3, 5, 7; worst draw of each",
-        ),
-        GLOBAL.equals(
-            record["plane_best"].values,
-            record["grid_best"].values,
-            record["grid_bound"].values,
-            note="bound: a step of the grid times the longest difference of means",
-        ),
-        UNBEATEN.exceeds(
-            (record["best"] / record["random_best"]).min("draw").values,
-            1.0,
-            -1e-12,
-            note="best / best of random directions, least over draws; K = 3, 5, 7",
-        ),
-        RATIO.exceeds(
-            ratio.mean(axis=1),
-            0.0,
-            three_errors(error),
-            note="the source says 'relatively decent' and no number. f at the difference of the two farthest means, in "
-            f"units of the best, for standard normal means. {described}",
-        ),
-        AT_COLLAPSE.equals(
-            record["collapsed_ratio"].values,
-            (record["collapsed_classes"].values == 3).astype(float),
-            1e-6,
-            note="K = 3, 4, 5, 7, best pair, L-model with B → −∞: (e_k − e_l)/√2 puts all other classes at one point",
-        ),
+    note = (
+        "the source says 'relatively decent' and no number. f at the difference of the two farthest means, in "
+        f"units of the best, for standard normal means. {described}"
     )
+    return above(ratio, 0.0, note=note)
 
 
-def plot(record: xr.Dataset) -> Any:
-    """Draw the objective over the angle for five classes in the plane, and histograms of (C.24)/(C.23)."""
-    from dynascope.plots import PALETTE, axis_label, new_figure  # noqa: PLC0415 (computing never imports plotting)
+def _at_collapse(record: xr.Dataset) -> Judgement:
+    best = (record["collapsed_classes"].values == 3).astype(float)
+    note = "K = 3, 4, 5, 7, best pair, L-model with B → −∞: (e_k − e_l)/√2 puts all other classes at one point"
+    return equal(record["collapsed_ratio"].values, best, 1e-6, note=note)
 
-    figure, axes = new_figure(columns=2, width=5.0, height=4.0)
-    left, right = axes[0]
-    left.plot(record["angle"], record["objective"], color=PALETTE[0], linewidth=1)
+
+def _draw_objective(record: xr.Dataset, ax: Axes) -> None:
+    """The objective over the angle for five classes in the plane, with both directions."""
+    ax.plot(record["angle"], record["objective"], color=plots.PALETTE[0], linewidth=1)
     for name, label, marker in (("best", "(C.23), best", "*"), ("simple", "(C.24), farthest pair", "o")):
-        left.plot(record[f"shown_{name}"], record[f"shown_{name}_value"], marker, color=PALETTE[1], label=label)
-    left.set_xlabel(axis_label(record["angle"].rename("angle of the direction")))
-    left.set_ylabel("least distance of two projected class means")
-    left.set_title("Five classes in the plane: a maximum for each order")
-    left.legend(frameon=False, fontsize="small")
-    edges = np.linspace(0.0, 1.0, 21)
-    for colour, classes in zip(PALETTE, record["classes"].values, strict=False):
+        ax.plot(record[f"shown_{name}"], record[f"shown_{name}_value"], marker, color=plots.PALETTE[1], label=label)
+    ax.set(xlabel=plots.axis_label(record["angle"].rename("angle of the direction")))
+    ax.set(ylabel="least distance of two projected class means")
+    ax.set(title="Five classes in the plane: a maximum for each order")
+
+
+def _draw_ratios(record: xr.Dataset, ax: Axes) -> None:
+    """Histograms of (C.24)/(C.23)."""
+    edges = np.linspace(0.0, 1.0, 21).tolist()
+    for colour, classes in zip(plots.PALETTE, record["classes"].values, strict=False):
         ratio = record["ratio"].sel(classes=classes).values
-        right.hist(
-            ratio, edges, histtype="step", linewidth=1.5, color=colour, label=f"K = {classes}, mean {ratio.mean():.2f}"
-        )
-    right.set_xlabel("what (C.24) reaches of (C.23)")
-    right.set_ylabel("number of draws of class means")
-    right.set_title("Standard normal class means in K dimensions")
-    right.legend(frameon=False, fontsize="small")
-    return figure
+        label = f"K = {classes}, mean {ratio.mean():.2f}"
+        ax.hist(ratio, edges, histtype="step", linewidth=1.5, color=colour, label=label)
+    ax.set(xlabel="what (C.24) reaches of (C.23)", ylabel="number of draws of class means")
+    ax.set(title="Standard normal class means in K dimensions")
 
 
 EXPERIMENT = Experiment(
-    title="One direction for all classes",
-    source="elastic (C.23), (C.24)",
-    kind="equation",
-    claims=(MAXIMA, CHORD, GLOBAL, UNBEATEN, RATIO, AT_COLLAPSE),
-    scales=SCALES,
-    run=run,
-    check=check,
-    plot=plot,
+    elastic("C.23, C.24"),
+    Config(),
+    run,
+    claims=(
+        Claim(
+            "elastic-c23-maxima", "(C.23) is convex and easy to solve: there is one maximum up to sign", _maxima, _BELOW
+        ),
+        Claim(
+            "elastic-c23-concave",
+            "the objective of (C.23) is not concave: at the midpoint of two directions less than a right angle apart "
+            "it falls below the chord",
+            _concave,
+            _BELOW,
+            "derived",
+        ),
+        Claim(
+            "elastic-c23-global",
+            "in the plane the direction found for (C.23) reaches the largest value on a fine grid of angles",
+            _global,
+            elastic("C.23"),
+            "derived",
+        ),
+        Claim(
+            "elastic-c23-unbeaten",
+            "in K dimensions no random direction beats the one found for (C.23)",
+            _unbeaten,
+            elastic("C.23"),
+            "derived",
+        ),
+        Claim(
+            "elastic-c24-ratio",
+            "the difference of two class means separates all classes: what it reaches of (C.23) is positive",
+            _decent,
+            elastic("C.24"),
+        ),
+        Claim(
+            "elastic-c24-collapse",
+            "once means have collapsed, (C.24) is best for K = 3, and leaves K − 2 classes at one point for K > 3",
+            _at_collapse,
+            elastic("C.24", theorem="Proposition 3.4"),
+            "derived",
+        ),
+    ),
+    picture=Panels(_draw_objective, _draw_ratios, width=5.0, height=4.0),
+    model="LocallyElastic",
+    smoke={"planes": 2, "draws": 6, "random_directions": 5000, "pairs": 10_000},
+    paper={"planes": 20, "angles": 1_000_000, "draws": 400, "random_directions": 200_000, "pairs": 1_000_000},
 )

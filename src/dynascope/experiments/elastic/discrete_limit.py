@@ -1,19 +1,23 @@
-"""From (1) and (4) to (2) and (5): the discrete process, which draws one sample at a time, becomes the SDE as h → 0."""
+"""elastic (1), (4), (5): The discrete process becomes the SDE.
 
-import time
+It draws one sample at a time; (2) and (5) are what is left as h → 0.
+"""
+
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Claim, three_errors
-from dynascope.experiments.registry import Experiment
+from dynascope import plots
+from dynascope.experiments.claims import Claim, Judgement, equal
+from dynascope.experiments.elastic.source import elastic
+from dynascope.experiments.experiment import Axes, Experiment, Panels
 from dynascope.models.elastic import LocallyElastic
-from dynascope.records import with_provenance
+from dynascope.statistics.errors import Estimate, over_trials
 
-START = np.array([[1.0, -0.5, 0.2], [0.1, 0.8, -0.3], [-0.2, 0.4, 1.5]])
-INTRA, INTER, NOISE, END = 1.0, 0.3, 0.1, 2.0
+_START = np.array([[1.0, -0.5, 0.2], [0.1, 0.8, -0.3], [-0.2, 0.4, 1.5]])
+_INTRA, _INTER, _NOISE, _END = 1.0, 0.3, 0.1, 2.0
 
 
 @dataclass(frozen=True)
@@ -26,112 +30,109 @@ class Config:
     seed: int = 41
 
 
-SCALES = {
-    "smoke": Config(trials=1000),
-    "laptop": Config(),
-    "paper": Config(step_sizes=(0.08, 0.04, 0.02, 0.01, 0.005), trials=40_000),
-}
-MEAN = Claim(
-    "eq5-mean",
-    "elastic (4) to (6)",
-    "class means of the discrete process follow Euler's steps of the LE-ODE on average",
-)
-ORDER = Claim("eq5-order", "elastic (4) to (6)", "class means of the discrete process approach (6) in proportion to h")
-SPREAD = Claim(
-    "eq5-spread",
-    "elastic (4) to (5)",
-    "drawing samples adds variance to class means in proportion to h, so that the noise of (5) alone remains",
-)
-LIMIT = Claim("eq5-variance", "elastic (4) to (5)", "extrapolated to h = 0 the variance is that of the SDE")
-
-
 def run(config: Config) -> xr.Dataset:
     """Simulate the discrete process; keep the mean of the class means and each trial's squared distance from it."""
-    begun = time.perf_counter()
-    models = {"noisy": NOISE, "quiet": 0.0}
-    found: dict[str, list[Any]] = {"mean": [], "error": [], "euler": [], "noisy": [], "quiet": []}
-    for name, noise in models.items():
-        model = LocallyElastic(3, 3, INTRA, INTER, "logits", noise=noise)
-        for size in config.step_sizes:
-            last = model.simulate(
-                END, size, config.samples, config.trials, seed=config.seed, save_points=2, start=START, discrete=True
-            )["class_mean"].isel(time=-1)
-            found[name].append(((last - last.mean("trial")) ** 2).sum(["class", "feature"]).values)
-            if name == "noisy":
-                found["mean"].append(last.mean("trial").values)
-                found["error"].append(last.std("trial", ddof=1).values / np.sqrt(config.trials))
-                steps = np.linalg.matrix_power(np.eye(9) + size * model.drift(0.0), round(END / size))
-                found["euler"].append((steps @ START.ravel()).reshape(3, 3))
-    dims = ("step_size", "class", "feature")
-    record = xr.Dataset(
-        {name: (dims, np.stack(found[name])) for name in ("mean", "error", "euler")}
-        | {name: (("step_size", "trial"), np.stack(found[name])) for name in models},
-        coords={"step_size": ("step_size", list(config.step_sizes), {"long_name": "step size h"})},
-    )
-    model = LocallyElastic(3, 3, INTRA, INTER, "logits", noise=NOISE)
-    record["exact_mean"] = (dims[1:], model.mean_path([END], START)[0])
-    record["exact_variance"] = float(np.trace(model.covariance([END], config.samples)[0]))
-    parameters = {"intra": INTRA, "inter": INTER, "noise": NOISE, "geometry": "logits"}
-    wall_time = time.perf_counter() - begun
-    return with_provenance(
-        record, "LocallyElastic", parameters, options=vars(config), seed=config.seed, precision="float64",
-        wall_time=wall_time,
-    )  # fmt: skip
+    noisy, quiet = (LocallyElastic(3, 3, _INTRA, _INTER, "logits", noise=noise) for noise in (_NOISE, 0.0))
+    found = []
+    for size in config.step_sizes:
+        last, still = (_last(model, size, config) for model in (noisy, quiet))
+        steps = np.linalg.matrix_power(np.eye(9) + size * noisy.drift(0.0), round(_END / size))
+        mean = over_trials(last)
+        means = {"mean": mean.mean, "error": mean.error, "euler": (steps @ _START.ravel()).reshape(3, 3)}
+        each = xr.Dataset({name: (("class", "feature"), values) for name, values in means.items()})
+        found.append(each.assign(noisy=_distance(last), quiet=_distance(still)))
+    record = xr.concat(found, xr.Variable("step_size", list(config.step_sizes), {"long_name": "step size h"}))
+    record["exact_mean"] = (("class", "feature"), noisy.mean_path([_END], _START)[0])
+    record["exact_variance"] = float(np.trace(noisy.covariance([_END], config.samples)[0]))
+    return record
 
 
-def check(record: xr.Dataset) -> tuple[Claim, ...]:
-    """Fit powers and straight lines in h; each trial's squared distance gives the error of a variance."""
-    size, trials = record["step_size"].values, record.sizes["trial"]
-    quiet, noisy = (record[name].mean("trial").values for name in ("quiet", "noisy"))
-    quiet_error, noisy_error = (
-        record[name].std("trial", ddof=1).values / np.sqrt(trials) for name in ("quiet", "noisy")
-    )
-    fit = np.linalg.pinv(np.vander(np.log(size), 2))[0]  # slope as a weighted sum of the points
-    slope, slope_error = fit @ np.log(quiet), np.linalg.norm(fit * quiet_error / quiet)
-    bias = np.linalg.norm((record["euler"] - record["exact_mean"]).values.reshape(len(size), -1), axis=1)
-    line = np.linalg.pinv(np.vander(size, 3))[2]  # value at h = 0 of a parabola
-    return (
-        MEAN.equals(record["mean"], record["euler"], three_errors(record["error"]), note=f"all entries, h = {size}"),
-        ORDER.equals(fit @ np.log(bias), 1.0, 0.05, note="slope of |Euler − exact| in h; bound 0.05: curvature"),
-        SPREAD.equals(
-            slope, 1.0, 3 * slope_error + 0.05, rival=0.0, standard_error=slope_error,
-            note=f"slope of log variance on log h without noise; bound 0.05: curvature; variances {quiet.round(4)}",
-        ),
-        LIMIT.equals(
-            line @ noisy, float(record["exact_variance"]), 3 * np.linalg.norm(line * noisy_error),
-            note=f"parabola through the summed variances {noisy.round(4)}",
-        ),
-    )  # fmt: skip
+def _last(model: LocallyElastic, size: float, config: Config) -> xr.DataArray:
+    """Class means at the end, (trial, class, feature)."""
+    options: dict[str, Any] = {"seed": config.seed, "save_points": 2, "start": _START, "discrete": True}
+    return model.simulate(_END, size, config.samples, config.trials, **options)["class_mean"].isel(time=-1, drop=True)
 
 
-def plot(record: xr.Dataset) -> Any:
-    """Draw the summed variance of the class means over the step size, with and without noise."""
-    from dynascope.plots import PALETTE, axis_label, new_figure  # noqa: PLC0415 (computing never imports plotting)
+def _distance(last: xr.DataArray) -> tuple[str, np.ndarray]:
+    return "trial", ((last - last.mean("trial")) ** 2).sum(["class", "feature"]).values
 
-    figure, axes = new_figure(width=5.5, height=4.0)
-    ax = axes[0, 0]
+
+def _follows_euler(record: xr.Dataset) -> Judgement:
+    mean = Estimate(record["mean"].values, record["error"].values)
+    return equal(mean, record["euler"], note=f"all entries, h = {record['step_size'].values}")
+
+
+def _ordered(record: xr.Dataset) -> Judgement:
+    bias = np.linalg.norm((record["euler"] - record["exact_mean"]).values, axis=(1, 2))
+    return equal(_slope(record) @ np.log(bias), 1.0, 0.05, note="slope of |Euler − exact| in h; bound 0.05: curvature")
+
+
+def _slope(record: xr.Dataset) -> np.ndarray:
+    """The slope in log h of a quantity, as a weighted sum of its logarithms."""
+    return np.asarray(np.linalg.pinv(np.vander(np.log(record["step_size"].values), 2))[0])
+
+
+def _spreads(record: xr.Dataset) -> Judgement:
+    fit, quiet = _slope(record), over_trials(record["quiet"])
+    slope = Estimate(fit @ np.log(quiet.mean), np.asarray(np.linalg.norm(fit * quiet.error / quiet.mean)))
+    variances = f"variances {quiet.mean.round(4)}"
+    note = f"slope of log variance on log h without noise; bound 0.05: curvature; {variances}"
+    return equal(slope, 1.0, 0.05, rival=0.0, note=note)
+
+
+def _limit(record: xr.Dataset) -> Judgement:
+    line, noisy = np.linalg.pinv(np.vander(record["step_size"].values, 3))[2], over_trials(record["noisy"])
+    limit = Estimate(line @ noisy.mean, np.asarray(np.linalg.norm(line * noisy.error)))
+    note = f"parabola through the summed variances {noisy.mean.round(4)}"
+    return equal(limit, float(record["exact_variance"]), note=note)
+
+
+def _draw(record: xr.Dataset, ax: Axes) -> None:
+    """The summed variance of the class means over the step size, with and without noise."""
     size = record["step_size"].values
-    for colour, name, label in ((PALETTE[0], "noisy", "with noise"), (PALETTE[1], "quiet", "without")):
+    fine = np.linspace(0.0, size.max(), 50)
+    for colour, name, label in zip(plots.PALETTE, ("noisy", "quiet"), ("with noise", "without"), strict=False):
         total = record[name].mean("trial")
         ax.plot(size, total, "o", color=colour, label=f"discrete process, {label}")
-        fine = np.linspace(0.0, size.max(), 50)
         ax.plot(fine, np.polyval(np.polyfit(size, total, 2), fine), color=colour)
     ax.axhline(float(record["exact_variance"]), color="black", linestyle="--", label="SDE, exact")
+    ax.set(xlabel=plots.axis_label(record["step_size"]), ylabel="variance of class means, summed")
     ax.set_xlim(left=0.0)
     ax.set_ylim(bottom=0.0)
-    ax.set_xlabel(axis_label(record["step_size"]))
-    ax.set_ylabel("variance of class means, summed")
-    ax.legend(frameon=False, fontsize="small")
-    return figure
 
 
 EXPERIMENT = Experiment(
-    title="The discrete process becomes the SDE",
-    source="elastic (1), (4), (5)",
-    kind="equation",
-    claims=(MEAN, ORDER, SPREAD, LIMIT),
-    scales=SCALES,
-    run=run,
-    check=check,
-    plot=plot,
+    elastic("1, 4, 5"),
+    Config(),
+    run,
+    claims=(
+        Claim(
+            "eq5-mean",
+            "class means of the discrete process follow Euler's steps of the LE-ODE on average",
+            _follows_euler,
+            elastic("4, 6"),
+            "derived",
+        ),
+        Claim(
+            "eq5-order",
+            "class means of the discrete process approach (6) in proportion to h",
+            _ordered,
+            elastic("4, 6"),
+            "derived",
+        ),
+        Claim(
+            "eq5-spread",
+            "drawing samples adds variance to class means in proportion to h, so that the noise of (5) alone remains",
+            _spreads,
+            elastic("4, 5"),
+            "derived",
+        ),
+        Claim(
+            "eq5-variance", "extrapolated to h = 0 the variance is that of the SDE", _limit, elastic("4, 5"), "derived"
+        ),
+    ),
+    picture=Panels(_draw, width=5.5, height=4.0),
+    model="LocallyElastic",
+    smoke={"trials": 1000},
+    paper={"step_sizes": (0.08, 0.04, 0.02, 0.01, 0.005), "trials": 40_000},
 )

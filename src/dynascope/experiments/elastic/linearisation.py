@@ -1,23 +1,29 @@
-"""Appendix B: the softmax dynamics (B.4), its linearisations (B.7)–(B.14), and the step to the L-model (B.5)."""
+"""elastic (B.4)–(B.14): When a linear model stands in for softmax dynamics.
 
-import time
+The softmax dynamics (B.4), its linearisations (B.7)–(B.14), and the step to the L-model (B.5).
+"""
+
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Claim
-from dynascope.experiments.registry import Experiment
+from dynascope import plots
+from dynascope.experiments.claims import Claim, Judgement, above, corrected, equal
+from dynascope.experiments.elastic.source import elastic
+from dynascope.experiments.experiment import Axes, Experiment, Panels
 from dynascope.models.elastic import LocallyElastic
 from dynascope.models.elastic.geometry import margin_amplitudes, margin_directions
 from dynascope.models.elastic.mean_path import general_path
 from dynascope.models.elastic.softmax import margin_jacobian, margins
-from dynascope.records import with_provenance
 
-INTRA, INTER = 3.0, -0.3
+_MODEL = partial(LocallyElastic, 3, 3, 3.0, -0.3, "softmax")
+_START = elastic(section="B.2", place="around initialisation")
+_LATE = elastic(section="B.2", place="around convergence")
+_SIZES = (1e-2, 1e-3)  # of states at which the error of the linear drift is measured
 
 
 @dataclass(frozen=True)
@@ -30,51 +36,29 @@ class Config:
     seed: int = 51
 
 
-SCALES = {"smoke": Config(times=60, states=10), "laptop": Config(), "paper": Config(last_time=1e6, states=1000)}
-SIGN = Claim("b11-sign", "elastic (B.11)", "the drift of (B.4) linearised about φ has the matrix +Θ J(φ)")
-RESIDUE = Claim("b14-start", "elastic B.2, around initialisation", "about equal logits the residue is Ψ(u) = d")
-EARLY = Claim(
-    "b14-early", "elastic B.2, around initialisation", "the linear drift about equal logits errs quadratically in |x|"
-)
-FINITE = Claim("b14-converges", "elastic B.2, around convergence", "the logits converge to a finite φ(∞)")
-ALIGNED = Claim("b5-direction", "elastic (B.5)", "e_k − softmax X̄_k turns into the direction d_k")
-FACTOR = Claim("b5-constant", "elastic (B.5)", "e_k − softmax X̄_k = C H X̄_k with a constant C")
-
-
 def run(config: Config) -> xr.Dataset:
     """Follow the exact dynamics and its linearisation about equal logits, and differentiate it automatically."""
-    begun = time.perf_counter()
     random = np.random.default_rng(config.seed)
-    model = LocallyElastic(3, 3, INTRA, INTER, "softmax")
-    start = 0.1 * random.standard_normal((3, 3))
+    model, start = _MODEL(), 0.1 * random.standard_normal((3, 3))
     times = np.concatenate([[0.0], np.geomspace(1e-3, config.last_time, config.times)])
     path = model.mean_path(times, start)
     matrix, offset = model.linearise(np.zeros((3, 3)))
-    about_start = _affine_path(times, start, matrix, offset)
-    left, amplitude = margins(path), margin_amplitudes(path)
-    along = margin_amplitudes(left)  # of what cross-entropy still asks, in units of d_k
-    lengths = np.linalg.norm(left, axis=-1) * np.linalg.norm(margin_directions(3, 3)[0])
-    cosine = np.einsum("tkp,kp->tk", left, margin_directions(3, 3)) / lengths
-    derivative, quadratic = _derivatives(model, random.standard_normal((config.states, 3, 3)))
-    record = xr.Dataset(
+    left, amplitude, directions = margins(path), margin_amplitudes(path), margin_directions(3, 3)
+    lengths = np.linalg.norm(left, axis=-1) * np.linalg.norm(directions[0])
+    slopes, errors = _derivatives(model, random.standard_normal((config.states, 3, 3)))
+    return xr.Dataset(
         {
             "path": (("time", "class", "feature"), path),
-            "linear_path": (("time", "class", "feature"), about_start),
-            "cosine": (("time", "class"), cosine),
-            "factor": (("time", "class"), along / amplitude),
+            "linear_path": (("time", "class", "feature"), _affine_path(times, start, matrix, offset)),
+            "cosine": (("time", "class"), np.einsum("tkp,kp->tk", left, directions) / lengths),
+            "factor": (("time", "class"), margin_amplitudes(left) / amplitude),  # of what is left to learn, over d_k
             "amplitude": (("time", "class"), amplitude),
-            "derivative_slope": ("state", derivative),
-            "linear_error": (("state", "size"), quadratic),
+            "derivative_slope": ("state", slopes),
+            "linear_error": (("state", "size"), errors),
             "start_residue": (("class", "feature"), offset),
         },
-        coords={"time": ("time", times, {"units": "iterations × step size"}), "size": [1e-2, 1e-3]},
+        coords={"time": ("time", times, {"units": "iterations × step size"}), "size": list(_SIZES)},
     )
-    parameters = {"intra": INTRA, "inter": INTER, "geometry": "softmax"}
-    wall_time = time.perf_counter() - begun
-    return with_provenance(
-        record, "LocallyElastic", parameters, options=vars(config), seed=config.seed, precision="float64",
-        wall_time=wall_time,
-    )  # fmt: skip
 
 
 def _affine_path(times: np.ndarray, start: np.ndarray, matrix: np.ndarray, offset: np.ndarray) -> np.ndarray:
@@ -90,7 +74,7 @@ def _derivatives(model: LocallyElastic, states: np.ndarray) -> tuple[np.ndarray,
     """Regress the automatic derivative of the drift on Θ J: slope −1 or +1? And the error of the linear drift at 0."""
     kernel = model.drift(0.0)
 
-    def drift(state: Any) -> Any:
+    def drift(state: jax.Array | np.ndarray) -> jax.Array:
         felt = jnp.eye(3) - jax.nn.softmax(state.reshape(3, 3), axis=-1)
         return jnp.asarray(kernel) @ felt.ravel()
 
@@ -101,76 +85,83 @@ def _derivatives(model: LocallyElastic, states: np.ndarray) -> tuple[np.ndarray,
         for state in states:
             printed = kernel @ margin_jacobian(state)
             slopes.append(float(np.sum(printed * np.asarray(jacobian(state.ravel()))) / np.sum(printed**2)))
-            small = [size * state.ravel() / np.linalg.norm(state) for size in (1e-2, 1e-3)]
+            small = [size * state.ravel() / np.linalg.norm(state) for size in _SIZES]
             errors.append([np.linalg.norm(drift(x) - matrix @ x - offset.ravel()) for x in small])
     return np.array(slopes), np.array(errors)
 
 
-def check(record: xr.Dataset) -> tuple[Claim, ...]:
-    """Judge derivatives by automatic differentiation, and late times by the growth of the exact path."""
-    kernel = LocallyElastic(3, 3, INTRA, INTER, "softmax").drift(0.0)
-    expected = (kernel @ margin_directions(3, 3).ravel()).reshape(3, 3)
-    errors = record["linear_error"].values
+def _signed(record: xr.Dataset) -> Judgement:
+    note = "regression of the automatic derivative on Θ J(φ) at random states; (B.12) has the right sign"
+    return corrected(record["derivative_slope"].values, -1.0, 1e-9, published=1.0, note=note)
+
+
+def _residue(record: xr.Dataset) -> Judgement:
+    expected = (_MODEL().drift(0.0) @ margin_directions(3, 3).ravel()).reshape(3, 3)
+    note = "Θ R at equal logits minus Θ d, nine entries"
+    return equal(record["start_residue"].values - expected, 0.0, 1e-12, note=note)
+
+
+def _early(record: xr.Dataset) -> Judgement:
+    order = np.log10(record["linear_error"].values[:, 0] / record["linear_error"].values[:, 1])
+    note = "order of the error between |x| = 1e-2 and 1e-3; bound 0.05: the cubic term"
+    return equal(order, 2.0, 0.05, rival=1.0, error=0.0, note=note)
+
+
+def _last_decade(record: xr.Dataset, name: str, scale: np.ufunc = np.positive) -> np.ndarray:
+    """Growth with log t over the last decade, of a quantity or of its logarithm, for each class."""
     late = record.sel(time=float(record["time"][-1]) * np.array([0.1, 1.0]), method="nearest")
-    decade = float(np.diff(np.log(late["time"]))[0])
-    growth = np.diff(late["amplitude"], axis=0)[0] / decade
-    fall = np.diff(np.log(late["factor"]), axis=0)[0] / decade
-    # margins fall like e^{−c} ∝ 1/t, hence C ∝ 1/(t c)
-    expected_fall = -1 - np.diff(np.log(late["amplitude"]), axis=0)[0] / decade
-    return (
-        SIGN.corrects(
-            record["derivative_slope"].values, -1.0, 1e-9, published=1.0,
-            note="regression of the automatic derivative on Θ J(φ) at random states; (B.12) has the right sign",
-        ),
-        RESIDUE.equals(
-            record["start_residue"].values - expected, 0.0, 1e-12, note="Θ R at equal logits minus Θ d, nine entries"
-        ),
-        EARLY.equals(
-            np.log10(errors[:, 0] / errors[:, 1]), 2.0, 0.05, rival=1.0, standard_error=0.0,
-            note="order of the error between |x| = 1e-2 and 1e-3; bound 0.05: the cubic term",
-        ),
-        FINITE.corrects(
-            growth, 1.0, 0.01, published=0.0,
-            note="d c/d log t over the last decade: margins are about (K−1) e^{−c}, so a constant Θ gives c ≈ log t "
-            "for ever; bound 0.01: the next order, e^{−c}",
-        ),
-        ALIGNED.exceeds(record["cosine"].values[-1], 0.999, 0.0, note="cosine of the angle at the last time"),
-        FACTOR.corrects(
-            fall, expected_fall, 0.01, published=0.0,
-            note="d log C/d log t over the last decade: C falls like 1/(t log t), so the L-model's strengths decay",
-        ),
-    )  # fmt: skip
+    return np.asarray(np.diff(scale(late[name].values), axis=0)[0] / float(np.diff(np.log(late["time"]))[0]))
 
 
-def plot(record: xr.Dataset) -> Any:
-    """Draw the logits of one class beside their linearisation, and what is left of C."""
-    from dynascope.plots import PALETTE, axis_label, new_figure  # noqa: PLC0415 (computing never imports plotting)
+def _finite(record: xr.Dataset) -> Judgement:
+    note = (
+        "d c/d log t over the last decade: margins are about (K−1) e^{−c}, so a constant Θ gives c ≈ log t "
+        "for ever; bound 0.01: the next order, e^{−c}"
+    )
+    return corrected(_last_decade(record, "amplitude"), 1.0, 0.01, published=0.0, note=note)
 
-    figure, axes = new_figure(columns=2)
-    times = record["time"].values[1:]
-    for feature, colour in zip(range(3), PALETTE, strict=False):
-        exact, linear = (record[name].values[1:, 0, feature] for name in ("path", "linear_path"))
-        axes[0, 0].plot(times, exact, color=colour, label=f"logit {feature}")
-        axes[0, 0].plot(times, linear, color=colour, linestyle=":")
-    axes[0, 0].plot([], [], color="black", linestyle=":", label="linearised about equal logits")
-    axes[0, 0].set_ylabel("mean logits of class 0")
-    axes[0, 1].plot(times, record["factor"].values[1:], color=PALETTE[0])
-    axes[0, 1].set_yscale("log")
-    axes[0, 1].set_ylabel("C in e_k − softmax X̄_k = C H X̄_k")
-    for ax in axes[0]:
-        ax.set_xscale("log")
-        ax.set_xlabel(axis_label(record["time"]))
-    axes[0, 0].legend(frameon=False, fontsize="small")
-    return figure
+
+def _constant(record: xr.Dataset) -> Judgement:
+    fall, growth = (_last_decade(record, name, np.log) for name in ("factor", "amplitude"))
+    note = "d log C/d log t over the last decade: C falls like 1/(t log t), so the L-model's strengths decay"
+    return corrected(fall, -1 - growth, 0.01, published=0.0, note=note)  # margins fall like e^{−c} ∝ 1/t: C ∝ 1/(t c)
+
+
+def _draw_logits(record: xr.Dataset, ax: Axes) -> None:
+    """The logits of one class beside their linearisation."""
+    shown = record.isel({"time": slice(1, None), "class": 0})
+    for feature, colour in zip(range(3), plots.PALETTE, strict=False):
+        each = shown.isel(feature=feature)
+        ax.plot(shown["time"], each["path"], color=colour, label=f"logit {feature}")
+        ax.plot(shown["time"], each["linear_path"], color=colour, linestyle=":")
+    ax.plot([], [], color="black", linestyle=":", label="linearised about equal logits")
+    ax.set(xscale="log", xlabel=plots.axis_label(record["time"]), ylabel="mean logits of class 0")
+
+
+def _draw_factor(record: xr.Dataset, ax: Axes) -> None:
+    ax.loglog(record["time"][1:], record["factor"].values[1:], color=plots.PALETTE[0])
+    ax.set(xlabel=plots.axis_label(record["time"]), ylabel="C in e_k − softmax X̄_k = C H X̄_k")
 
 
 EXPERIMENT = Experiment(
-    title="When a linear model stands in for softmax dynamics",
-    source="elastic (B.4)–(B.14)",
-    kind="equation",
-    claims=(SIGN, RESIDUE, EARLY, FINITE, ALIGNED, FACTOR),
-    scales=SCALES,
-    run=run,
-    check=check,
-    plot=plot,
+    elastic("B.4–B.14"),
+    Config(),
+    run,
+    claims=(
+        Claim("b11-sign", "the drift of (B.4) linearised about φ has the matrix +Θ J(φ)", _signed, elastic("B.11")),
+        Claim("b14-start", "about equal logits the residue is Ψ(u) = d", _residue, _START),
+        Claim("b14-early", "the linear drift about equal logits errs quadratically in |x|", _early, _START),
+        Claim("b14-converges", "the logits converge to a finite φ(∞)", _finite, _LATE),
+        Claim(
+            "b5-direction",
+            "e_k − softmax X̄_k turns into the direction d_k",
+            lambda r: above(r["cosine"].values[-1], 0.999, note="cosine of the angle at the last time"),
+            elastic("B.5"),
+        ),
+        Claim("b5-constant", "e_k − softmax X̄_k = C H X̄_k with a constant C", _constant, elastic("B.5")),
+    ),
+    picture=Panels(_draw_logits, _draw_factor),
+    model="LocallyElastic",
+    smoke={"times": 60, "states": 10},
+    paper={"last_time": 1e6, "states": 1000},
 )

@@ -1,24 +1,28 @@
-"""Propositions 3.2 and 3.3: class means over time, against a solver; where the printed (9) and (C.11) stop holding."""
+"""elastic (7), (9), (C.11): Class means over time.
 
-import time
-from collections.abc import Callable
+Propositions 3.2 and 3.3 against a solver; where the printed (9) and (C.11) stop holding.
+"""
+
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Claim
-from dynascope.experiments.elastic.reference import SOLVER_ERROR, looped_drift, power_law, solve_means
-from dynascope.experiments.registry import Experiment
+from dynascope import plots
+from dynascope.experiments.claims import Claim, Judgement, corrected, equal
+from dynascope.experiments.elastic.reference import SOLVER_ERROR, Law, looped_drift, power_law, solve_means
+from dynascope.experiments.elastic.source import elastic
+from dynascope.experiments.experiment import Axes, Experiment, Panels
 from dynascope.models.elastic import LocallyElastic
 from dynascope.models.elastic.strengths import PowerLaw
-from dynascope.records import with_provenance
 
-ISOTROPIC = ((2, 1), (3, 3), (5, 2), (7, 7))  # (classes, features)
-LOGITS = ((3, 3), (4, 4), (7, 7), (3, 5), (4, 6), (7, 9))
-CLASSES = (3, 4, 7)
-INTRA_INDEX = 0.5  # of α = (1 + t)^−½ where (9) is examined
+_ISOTROPIC = ((2, 1), (3, 3), (5, 2), (7, 7))  # (classes, features)
+_LOGITS = ((3, 3), (4, 4), (7, 7), (3, 5), (4, 6), (7, 9))
+_CLASSES = (3, 4, 7)
+_INTRA_INDEX = 0.5  # of α = (1 + t)^−½ where (9) is examined
+_AT_WORST = ("at_worst_solved", "at_worst_exact", "at_worst_fitted", "scale")
+_EQ_9 = elastic("9", theorem="Proposition 3.3")
 
 
 @dataclass(frozen=True)
@@ -33,68 +37,29 @@ class Config:
     seed: int = 32
 
 
-SCALES = {
-    "smoke": Config(draws=2, inter_indices=(0.0, 0.5, 1.0), saves=21),
-    "laptop": Config(),
-    "paper": Config(draws=50, saves=101),
-}
-I_MODEL = Claim(
-    "elastic-i-model-path",
-    "elastic (7), Proposition 3.2",
-    "isotropic class means follow (7) for any K, p, α(t), β(t)",
-)
-L_MODEL = Claim(
-    "elastic-l-model-path",
-    "elastic (6), (8), extends Proposition 3.3",
-    "logit class means are known exactly for K = 3, 4, 7, p ≥ K and any α(t), β(t): two growths and one quadrature",
-)
-CONSTANT_RATIO = Claim(
-    "elastic-l-model-constant-ratio",
-    "elastic (9), Proposition 3.3",
-    "(9) with the eigenvectors f_l of the drift solves the L-model while β/α is constant",
-)
-VARYING_RATIO = Claim(
-    "elastic-l-model-varying-ratio",
-    "elastic (9), Proposition 3.3",
-    "(9) with fixed vectors f_l solves the L-model for any α(t), β(t)",
-)
-OFFSET = Claim("elastic-c11-offset", "elastic (C.11)", "X̄(t) = X̄(0) + Σ c_i u_i exp(μ_i t) with X̄(0) = Σ c_i u_i")
-
-
 def run(config: Config) -> xr.Dataset:
     """Solve (6) numerically for random strengths and starts, and note what the closed forms say."""
-    begun = time.perf_counter()
     random = np.random.default_rng(config.seed)
     times = np.linspace(0.0, config.duration, config.saves)
     record = xr.Dataset(coords={"time": ("time", times, {"units": "iterations × step size"})})
-    for geometry, shapes in (("isotropic", ISOTROPIC), ("logits", LOGITS)):
+    for geometry, shapes in (("isotropic", _ISOTROPIC), ("logits", _LOGITS)):
         worst = [[_random_error(random, times, geometry, *shape) for _ in range(config.draws)] for shape in shapes]
         record[f"{geometry}_error"] = ((f"{geometry}_shape", "draw"), worst)
         names = [f"K={classes}, p={features}" for classes, features in shapes]
         record = record.assign_coords({f"{geometry}_shape": names})
-    record = record.merge(_examine_printed(random, times, config))
-    record = record.merge(_examine_offset(random, times))
-    return with_provenance(
-        record,
-        "LocallyElastic",
-        {},
-        options=vars(config),
-        seed=config.seed,
-        precision="float64",
-        wall_time=time.perf_counter() - begun,
-    )
+    return xr.merge([record, _examine_printed(random, times, config), _examine_offset(random, times)])
 
 
 def _random_error(random: np.random.Generator, times: np.ndarray, geometry: str, classes: int, features: int) -> float:
     """Largest distance between closed form and solver, in units of the path's largest entry."""
-    given, plain = zip(_random_strength(random), _random_strength(random), strict=True)
+    (intra, plain_intra), (inter, plain_inter) = _random_strength(random), _random_strength(random)
     start = random.standard_normal((classes, features))
-    path = LocallyElastic(classes, features, *given, geometry).mean_path(times, start)
-    solved = solve_means(times, start, *plain, geometry)
+    path = LocallyElastic(classes, features, intra, inter, geometry).mean_path(times, start)
+    solved = solve_means(times, start, plain_intra, plain_inter, geometry)
     return float(np.abs(path - solved).max() / np.abs(solved).max())
 
 
-def _random_strength(random: np.random.Generator) -> tuple[Any, Callable[[float], float]]:
+def _random_strength(random: np.random.Generator) -> tuple[PowerLaw | Law, Law]:
     """A power law or a wave, as the model takes it and as a bare function."""
     size, rate, kind = random.uniform(-1.5, 2.0), random.uniform(0.2, 1.5), random.integers(2)
     if kind == 0:
@@ -110,11 +75,11 @@ def _random_strength(random: np.random.Generator) -> tuple[Any, Callable[[float]
 def _examine_printed(random: np.random.Generator, times: np.ndarray, config: Config) -> xr.Dataset:
     """Class means by solver, by the exact path and by (9), where β decays unlike α."""
     found, shown = [], {}
-    for classes in CLASSES:
+    for classes in _CLASSES:
         start = random.standard_normal((classes, classes))
         for index in config.inter_indices:
-            intra, inter = PowerLaw(1.0, INTRA_INDEX), PowerLaw(config.inter, index)
-            solved = solve_means(times, start, power_law(1.0, INTRA_INDEX), power_law(config.inter, index), "logits")
+            intra, inter = PowerLaw(1.0, _INTRA_INDEX), PowerLaw(config.inter, index)
+            solved = solve_means(times, start, power_law(1.0, _INTRA_INDEX), power_law(config.inter, index), "logits")
             exact = LocallyElastic(classes, classes, intra, inter, "logits").mean_path(times, start)
             growths = _growths(classes, intra.integral(times), inter.integral(times))
             own, other = looped_drift(classes, classes, "logits")
@@ -122,25 +87,19 @@ def _examine_printed(random: np.random.Generator, times: np.ndarray, config: Con
             eigen = _printed_path(growths, start, own + config.inter * other, rates)
             fitted = _fitted_path(growths, solved)
             found.append([*_compare(solved, exact, fitted), float(np.abs(eigen - solved).max() / np.abs(solved).max())])
-            if classes == CLASSES[0] and index == config.inter_indices[-1]:
+            if classes == _CLASSES[0] and index == config.inter_indices[-1]:
                 shown = {"solved": solved, "exact": exact, "printed": eigen}
-    names = ("at_worst_solved", "at_worst_exact", "at_worst_fitted", "scale", "eigenvector_error")
-    grid = np.reshape(found, (len(CLASSES), len(config.inter_indices), len(names)))
+    names = (*_AT_WORST, "eigenvector_error")
+    grid = np.reshape(found, (len(_CLASSES), len(config.inter_indices), len(names)))
     record = xr.Dataset({name: (("classes", "inter_index"), grid[..., i]) for i, name in enumerate(names)})
     record = record.assign({name: (("time", "class", "feature"), path) for name, path in shown.items()})
-    return record.assign_coords(classes=list(CLASSES), inter_index=list(config.inter_indices))
+    return record.assign_coords(classes=list(_CLASSES), inter_index=list(config.inter_indices))
 
 
 def _growths(classes: int, within: np.ndarray, between: np.ndarray) -> np.ndarray:
     """The three functions of time in (9): 1, exp((A − B)/K) and exp((A + B/(K−1))/K), (time, 3)."""
-    return np.stack(
-        [
-            np.ones_like(within),
-            np.exp((within - between) / classes),
-            np.exp((within + between / (classes - 1)) / classes),
-        ],
-        axis=1,
-    )
+    exponents = [0 * within, (within - between) / classes, (within + between / (classes - 1)) / classes]
+    return np.asarray(np.exp(np.stack(exponents, axis=1)))
 
 
 def _printed_path(growths: np.ndarray, start: np.ndarray, drift: np.ndarray, eigenvalues: list[float]) -> np.ndarray:
@@ -182,79 +141,106 @@ def _examine_offset(random: np.random.Generator, times: np.ndarray) -> xr.Datase
     return record.assign_coords(chosen_time=chosen)
 
 
-def check(record: xr.Dataset) -> tuple[Claim, ...]:
-    """Judge the closed forms, and the printed ones, by the solver."""
-    apart = record.where(record["inter_index"] != INTRA_INDEX, drop=True)
-    alike = record["eigenvector_error"].sel(inter_index=INTRA_INDEX)
-    fitted = abs(apart["at_worst_fitted"] - apart["at_worst_solved"]) / apart["scale"]
-    return (
-        I_MODEL.equals(
-            record["isotropic_error"].max("draw").values, 0.0, SOLVER_ERROR, note=_note(record, "isotropic")
-        ),
-        L_MODEL.equals(record["logits_error"].max("draw").values, 0.0, SOLVER_ERROR, note=_note(record, "logits")),
-        CONSTANT_RATIO.equals(alike.values, 0.0, SOLVER_ERROR, note="K = 3, 4, 7, as above"),
-        VARYING_RATIO.corrects(
-            apart["at_worst_solved"].values,
-            apart["at_worst_exact"].values,
-            SOLVER_ERROR * apart["scale"].values,
-            published=apart["at_worst_fitted"].values.ravel(),
-            note="printed: the fixed vectors that fit best, where they are farthest off, by "
-            f"{float(fitted.min()):.2g} to {float(fitted.max()):.2g} of the path's largest entry; "
-            f"with f_l of time 0 by {float(apart['eigenvector_error'].min()):.2g} to "
-            f"{float(apart['eigenvector_error'].max()):.2g}. f_l depends on β/α: drifts of two times do not commute",
-        ),
-        OFFSET.corrects(
-            record["offset_solved"].values,
-            record["offset_exact"].values,
-            SOLVER_ERROR * np.abs(record["offset_solved"].values),
-            published=record["offset_printed"].values,
-            note="X̄(0) is counted twice: at t = 0 the printed sum is 2 X̄(0). Random symmetric positive H",
-        ),
-    )
-
-
-def _note(record: xr.Dataset, geometry: str) -> str:
+def _close(record: xr.Dataset, geometry: str) -> Judgement:
     shapes = "; ".join(record[f"{geometry}_shape"].values.tolist())
-    draws = record.sizes["draw"]
-    return f"largest error over {draws} random strengths each, in units of the path's largest entry: {shapes}"
+    units = "in units of the path's largest entry"
+    note = f"largest error over {record.sizes['draw']} random strengths each, {units}: {shapes}"
+    return equal(record[f"{geometry}_error"].max("draw").values, 0.0, SOLVER_ERROR, note=note)
 
 
-def plot(record: xr.Dataset) -> Any:
-    """Draw one class's path by solver, exact form and (9), and the error of (9) over the tail index of β."""
-    from dynascope.plots import PALETTE, axis_label, new_figure  # noqa: PLC0415 (computing never imports plotting)
+def _fitted_error(record: xr.Dataset) -> xr.DataArray:
+    """Largest error of (9) with the best fixed vectors, in units of the path's largest entry."""
+    return abs(record["at_worst_fitted"] - record["at_worst_solved"]) / record["scale"]
 
-    figure, axes = new_figure(columns=2, width=5.0, height=4.0)
-    left, right = axes[0]
-    for colour, feature in zip(PALETTE, range(record.sizes["feature"]), strict=False):
+
+def _varying_ratio(record: xr.Dataset) -> Judgement:
+    apart = record.where(record["inter_index"] != _INTRA_INDEX, drop=True)
+    solved, exact, printed, scale = (apart[name].values for name in _AT_WORST)
+    best, first = (
+        f"{float(error.min()):.2g} to {float(error.max()):.2g}"
+        for error in (_fitted_error(apart), apart["eigenvector_error"])
+    )
+    note = (
+        "printed: the fixed vectors that fit best, where they are farthest off, by "
+        f"{best} of the path's largest entry; with f_l of time 0 by {first}. "
+        "f_l depends on β/α: drifts of two times do not commute"
+    )
+    return corrected(solved, exact, SOLVER_ERROR * scale, published=printed.ravel(), note=note)
+
+
+def _counted_twice(record: xr.Dataset) -> Judgement:
+    solved, exact, printed = (record[f"offset_{name}"].values for name in ("solved", "exact", "printed"))
+    note = "X̄(0) is counted twice: at t = 0 the printed sum is 2 X̄(0). Random symmetric positive H"
+    return corrected(solved, exact, SOLVER_ERROR * np.abs(solved), published=printed, note=note)
+
+
+def _draw_path(record: xr.Dataset, ax: Axes) -> None:
+    """One class's path by solver, exact form and (9)."""
+    for colour, feature in zip(plots.PALETTE, range(record.sizes["feature"]), strict=False):
         chosen = record.isel({"class": 0, "feature": feature})
-        left.plot(record["time"], chosen["solved"], "o", color=colour, markersize=3, label=f"solver, feature {feature}")
-        left.plot(record["time"], chosen["exact"], color=colour, linewidth=1)
-        left.plot(record["time"], chosen["printed"], color=colour, linewidth=1, linestyle="--")
-    left.set_title(f"Mean of class 0 where α ∝ (1+t)^−{INTRA_INDEX:g}, β ∝ (1+t)^−{float(record['inter_index'][-1]):g}")
-    left.set_xlabel(axis_label(record["time"]))
-    left.set_ylabel("class mean (line: exact, dashed: (9))")
-    left.legend(frameon=False, fontsize="small")
-    fitted = abs(record["at_worst_fitted"] - record["at_worst_solved"]) / record["scale"]
-    for colour, classes in zip(PALETTE, record["classes"].values, strict=False):
-        at = {"classes": classes}
-        right.semilogy(
-            record["inter_index"], record["eigenvector_error"].sel(at), "o-", color=colour, label=f"K = {classes}"
-        )
-        right.semilogy(record["inter_index"], fitted.sel(at), "o:", color=colour, markerfacecolor="white")
-    right.set_title(f"Error of (9): none where β/α is constant (index {INTRA_INDEX:g})")
-    right.set_xlabel("tail index of β")
-    right.set_ylabel("largest error / largest entry\n(full: f_l of time 0, open: best f_l)")
-    right.legend(frameon=False, fontsize="small")
-    return figure
+        ax.plot(record["time"], chosen["solved"], "o", color=colour, markersize=3, label=f"solver, feature {feature}")
+        ax.plot(record["time"], chosen["exact"], color=colour, linewidth=1)
+        ax.plot(record["time"], chosen["printed"], color=colour, linewidth=1, linestyle="--")
+    ax.set(xlabel=plots.axis_label(record["time"]), ylabel="class mean (line: exact, dashed: (9))")
+    index = float(record["inter_index"][-1])
+    ax.set_title(f"Mean of class 0 where α ∝ (1+t)^−{_INTRA_INDEX:g}, β ∝ (1+t)^−{index:g}")
+
+
+def _draw_errors(record: xr.Dataset, ax: Axes) -> None:
+    """The error of (9) over the tail index of β."""
+    fitted = _fitted_error(record)
+    for colour, classes in zip(plots.PALETTE, record["classes"].values, strict=False):
+        first = record["eigenvector_error"].sel(classes=classes)
+        ax.semilogy(record["inter_index"], first, "o-", color=colour, label=f"K = {classes}")
+        ax.semilogy(record["inter_index"], fitted.sel(classes=classes), "o:", color=colour, markerfacecolor="white")
+    ax.set_title(f"Error of (9): none where β/α is constant (index {_INTRA_INDEX:g})")
+    ax.set_xlabel("tail index of β")
+    ax.set_ylabel("largest error / largest entry\n(full: f_l of time 0, open: best f_l)")
 
 
 EXPERIMENT = Experiment(
-    title="Class means over time",
-    source="elastic (7), (9), (C.11)",
-    kind="equation",
-    claims=(I_MODEL, L_MODEL, CONSTANT_RATIO, VARYING_RATIO, OFFSET),
-    scales=SCALES,
-    run=run,
-    check=check,
-    plot=plot,
+    elastic("7, 9, C.11"),
+    Config(),
+    run,
+    claims=(
+        Claim(
+            "elastic-i-model-path",
+            "isotropic class means follow (7) for any K, p, α(t), β(t)",
+            partial(_close, geometry="isotropic"),
+            elastic("7", theorem="Proposition 3.2"),
+        ),
+        Claim(
+            "elastic-l-model-path",
+            "logit class means are known exactly for K = 3, 4, 7, p ≥ K and any α(t), β(t): two growths and one "
+            "quadrature",
+            partial(_close, geometry="logits"),
+            elastic("6, 8", theorem="Proposition 3.3"),
+            "derived",
+        ),
+        Claim(
+            "elastic-l-model-constant-ratio",
+            "(9) with the eigenvectors f_l of the drift solves the L-model while β/α is constant",
+            lambda r: equal(
+                r["eigenvector_error"].sel(inter_index=_INTRA_INDEX), 0.0, SOLVER_ERROR, note="K = 3, 4, 7, as above"
+            ),
+            _EQ_9,
+            "derived",
+        ),
+        Claim(
+            "elastic-l-model-varying-ratio",
+            "(9) with fixed vectors f_l solves the L-model for any α(t), β(t)",
+            _varying_ratio,
+            _EQ_9,
+        ),
+        Claim(
+            "elastic-c11-offset",
+            "X̄(t) = X̄(0) + Σ c_i u_i exp(μ_i t) with X̄(0) = Σ c_i u_i",
+            _counted_twice,
+            elastic("C.11"),
+        ),
+    ),
+    picture=Panels(_draw_path, _draw_errors, width=5.0, height=4.0),
+    model="LocallyElastic",
+    smoke={"draws": 2, "inter_indices": (0.0, 0.5, 1.0), "saves": 21},
+    paper={"draws": 50, "saves": 101},
 )

@@ -1,11 +1,16 @@
 """Figures 5, D.7 to D.9: do the I- and the L-model imitate trained networks? Judged on other networks as well."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Claim
+from dynascope import plots
+from dynascope.experiments.claims import Claim, Judgement, above, below, equal
+from dynascope.experiments.elastic.network_training import label_steps, unsettled
+from dynascope.experiments.elastic.source import elastic
+from dynascope.experiments.experiment import Axes
 from dynascope.imitation import imitate
 from dynascope.models.elastic.mean_path import logit_path
 from dynascope.models.elastic.strengths import Sampled
@@ -16,6 +21,8 @@ _SHARED = ("noise_floor", "baseline_difference", "forecast_baseline_difference",
 _TERMINAL = 4  # the last quarter of the records is the terminal stage
 _SMALL = 0.1  # upper end of "of the order 1e-2 to 1e-1"
 _STARTS = 500
+_D9, _D2 = elastic(figure="D.9"), elastic(section="D.2")
+_ALIGNED = "share of classes; each is scaled by hand so that its own logit ends right, sign included"
 
 
 def imitations(trained: xr.Dataset, begin: float, strengths: xr.Dataset, seed: int) -> xr.Dataset:
@@ -47,62 +54,61 @@ def _identified(trained: xr.Dataset, strengths: xr.Dataset, seed: int) -> float:
     return float((ends.argmax(axis=-1) == np.arange(len(first))).all(axis=1).mean())
 
 
-def statements() -> dict[str, tuple[str, str, str]]:
-    """Short name -> end of the id, place in the source, statement."""
-    return {
-        "terminal": ("figd9-terminal", "Fig. D.9", "in the terminal stage RD of the L-model, H-norm, is below 0.1"),
-        "better": ("figd9-better", "Fig. D.9", "the L-model has the smaller RD throughout, each model in its own norm"),
-        "fair": ("figd9-fair", "Fig. D.9", "the L-model has the smaller RD throughout, both models in the H-norm"),
-        "better-plain": ("fig5-better", "Fig. 5", "over all logits the L-model beats the I-model and no change"),
-        "improves": ("figd9-improves", "Fig. D.9", "RD of the L-model, H-norm, falls as training goes on"),
-        "wrong": ("figd8-wrong", "D.2, Fig. D.8", "the L-model misses wrong classes: RD over all logits exceeds noise"),
-        "class": ("fig5-class", "Fig. 5, D.8", "the L-model, simulated as in the source, finds every class"),
-        "isotropic": ("figd7-class", "Fig. 5, D.7", "the I-model, simulated as in the source, misses classes"),
-        "ratios": ("figd8-ratios", "D.2", "both, simulated as in the source, keep the ratios of the logits"),
-        "start": ("figd8-start", "D.2", "from random starts as printed the L-model finds the right classes"),
-    }  # fmt: skip
+def _late(record: xr.Dataset) -> Judgement:
+    along = _held_out(record, "H")
+    return below(along["logits"], _SMALL, note=_listed(record, along))
 
 
-def check_imitation(claim: dict[str, Claim], record: xr.Dataset) -> dict[str, Claim]:
-    """Judge held-out differences beside their noise floor and baselines, and the published procedure."""
-    along, plain = (_held_out(record, norm) for norm in ("H", "plain"))
-    known = record["relative_difference"].mean("class").dropna("step")
-    ours = known.sel(geometry="logits", norm="H")
-    better = {norm: float((ours < known.sel(geometry="isotropic", norm=norm)).mean()) for norm in ("plain", "H")}
-    third = known.sizes["step"] // 3
-    falls = [float(ours.isel(step=part).mean()) for part in (slice(third), slice(-third, None))]
-    share = "share of the records, networks not fitted to"
-    judged = {
-        "terminal": claim["terminal"].falls_below(along["logits"], _SMALL, 0.0, note=_listed(record, along)),
-        "better": claim["better"].exceeds(better["plain"], 0.95, 0.0, note=f"{share}; the I-model's norm counts more"),
-        "fair": claim["fair"].exceeds(better["H"], 0.95, 0.0, note=share),
-        "better-plain": claim["better-plain"].falls_below(
-            plain["logits"], [plain["isotropic"], plain["persistence"]], 0.0, note=_listed(record, plain)
-        ),
-        "improves": claim["improves"].falls_below(falls[1], falls[0], 0.0, note="mean over last and first third"),
-        "wrong": claim["wrong"].exceeds(plain["logits"], 2 * plain["noise floor"], 0.0, note="twice the noise floor"),
-    }
-    return judged | _check_printed(claim, record)
+def _class_mean(record: xr.Dataset) -> xr.DataArray:
+    """Differences from networks not fitted to, mean over classes, where they are known."""
+    return record["relative_difference"].mean("class").dropna("step")
 
 
-def _check_printed(claim: dict[str, Claim], record: xr.Dataset) -> dict[str, Claim]:
+def _better(record: xr.Dataset, *, norm: str, note: str) -> Judgement:
+    """Share of the records at which the L-model is closer in the H-norm than the I-model in the given one."""
+    known = _class_mean(record)
+    better = known.sel(geometry="logits", norm="H") < known.sel(geometry="isotropic", norm=norm)
+    return above(float(better.mean()), 0.95, note=f"share of the records, networks not fitted to{note}")
+
+
+def _better_plain(record: xr.Dataset) -> Judgement:
+    plain = _held_out(record, "plain")
+    return below(plain["logits"], [plain["isotropic"], plain["persistence"]], note=_listed(record, plain))
+
+
+def _improves(record: xr.Dataset) -> Judgement:
+    ours = _class_mean(record).sel(geometry="logits", norm="H")
+    third = ours.sizes["step"] // 3
+    first, last = (float(ours.isel(step=part).mean()) for part in (slice(third), slice(-third, None)))
+    return below(last, first, note="mean over last and first third")
+
+
+def _wrong(record: xr.Dataset) -> Judgement:
+    plain = _held_out(record, "plain")
+    return above(plain["logits"], 2 * plain["noise floor"], note="twice the noise floor")
+
+
+def _printed_end(record: xr.Dataset, geometry: str) -> np.ndarray:
+    """Class means at the end, (class, logit), simulated as in the source."""
+    return np.asarray(record["printed_imitated_mean"].sel(geometry=geometry).isel(step=-1).values)
+
+
+def _share_found(record: xr.Dataset, geometry: str) -> float:
+    """Share of classes whose own logit ends as the largest."""
+    end = _printed_end(record, geometry)
+    return float((end.argmax(axis=-1) == np.arange(len(end))).mean())
+
+
+def _keeps_ratios(record: xr.Dataset) -> Judgement:
     genuine = record["class_mean"].isel(step=-1).mean("trial").values.astype(float)
-    shares, cosines = {}, []
-    for geometry in ("logits", "isotropic"):
-        end = record["printed_imitated_mean"].sel(geometry=geometry).isel(step=-1).values
-        shares[geometry] = float((end.argmax(axis=-1) == np.arange(len(end))).mean())
-        lengths = np.linalg.norm(end, axis=-1) * np.linalg.norm(genuine, axis=-1)
-        cosines += ((end * genuine).sum(axis=-1) / lengths).tolist()
-    aligned = "share of classes; each is scaled by hand so that its own logit ends right, sign included"
-    return {
-        "class": claim["class"].equals(shares["logits"], 1.0, 0.0, note=aligned),
-        "isotropic": claim["isotropic"].falls_below(shares["isotropic"], 1.0, 0.0, note=aligned),
-        "ratios": claim["ratios"].exceeds(cosines, 0.9, 0.0, note="cosine with the networks' class means, L then I"),
-        "start": claim["start"].exceeds(
-            float(record["identified"]), 0.95, 0.0,
-            note=f"share of {_STARTS} starts with mean 0; the model is linear: a start and its opposite end opposite",
-        ),
-    }  # fmt: skip
+    ends = np.stack([_printed_end(record, geometry) for geometry in ("logits", "isotropic")])
+    lengths = np.linalg.norm(ends, axis=-1) * np.linalg.norm(genuine, axis=-1)
+    return above((ends * genuine).sum(axis=-1) / lengths, 0.9, note="cosine with the networks' class means, L then I")
+
+
+def _from_random(record: xr.Dataset) -> Judgement:
+    note = f"share of {_STARTS} starts with mean 0; the model is linear: a start and its opposite end opposite"
+    return above(float(record["identified"]), 0.95, note=note)
 
 
 def _held_out(record: xr.Dataset, norm: str) -> dict[str, float]:
@@ -125,23 +131,73 @@ def _listed(record: xr.Dataset, found: dict[str, float]) -> str:
     return f"{ahead}: " + ", ".join(f"{name} {value:.3f}" for name, value in found.items())
 
 
-def draw_imitation(record: xr.Dataset, paths: Any, differences: Any) -> None:
-    """Draw networks and imitations of one class, and differences over time, on two axes."""
-    from dynascope.plots import PALETTE  # noqa: PLC0415 (computing never imports plotting)
-
-    step = record["step"]
+def draw_paths(record: xr.Dataset, ax: Axes) -> None:
+    """Draw networks and imitations of one class over training steps."""
     genuine = record["class_mean"].isel({"class": 0}).mean("trial")
-    for logit in range(record.sizes["logit"]):
-        paths.plot(step, genuine.isel(logit=logit), ".", ms=2, color=PALETTE[logit], label=f"networks, logit {logit}")
+    for logit, colour in zip(range(record.sizes["logit"]), plots.PALETTE, strict=False):
+        label = f"networks, logit {logit}"
+        ax.plot(record["step"], genuine.isel(logit=logit), ".", ms=2, color=colour, label=label)
         for geometry, style, name in (("logits", "-", "L-model"), ("mixture", "--", "mixture (D.20)")):
             shown = record["imitated_mean"].sel(geometry=geometry).isel({"class": 0, "logit": logit})
-            label = name if logit == 0 else None
-            paths.plot(step, shown, style, color=PALETTE[logit], linewidth=1, label=label)
-    paths.set_ylabel("mean logits of class 0")
-    for geometry, colour in zip(GEOMETRIES, PALETTE, strict=False):
-        missed = record["relative_difference"].sel(geometry=geometry, norm="plain").mean("class")
-        differences.plot(step, missed, color=colour, label=f"{geometry}, all logits")
-    shown = record["relative_difference"].sel(geometry="logits", norm="H").mean("class")
-    differences.plot(step, shown, ":", color=PALETTE[0], label="logits, H-norm")
-    differences.plot(step, record["noise_floor"].sel(norm="plain").mean("class"), color="black", label="noise floor")
-    differences.set(ylabel="relative difference, held out", yscale="log")
+            ax.plot(record["step"], shown, style, color=colour, linewidth=1, label=None if logit else name)
+    label_steps(ax, "mean logits of class 0")
+
+
+def draw_differences(record: xr.Dataset, ax: Axes) -> None:
+    """Draw how far imitations are from networks that they were not fitted to, over training steps."""
+    missed = record["relative_difference"].mean("class")
+    for geometry, colour in zip(GEOMETRIES, plots.PALETTE, strict=False):
+        plain = missed.sel(geometry=geometry, norm="plain")
+        ax.plot(record["step"], plain, color=colour, label=f"{geometry}, all logits")
+    along = missed.sel(geometry="logits", norm="H")
+    ax.plot(record["step"], along, ":", color=plots.PALETTE[0], label="logits, H-norm")
+    floor = record["noise_floor"].sel(norm="plain").mean("class")
+    ax.plot(record["step"], floor, color="black", label="noise floor")
+    label_steps(ax, "relative difference, held out")
+    ax.set_yscale("log")
+
+
+IMITATION = (
+    unsettled("figd9-terminal", "in the terminal stage RD of the L-model, H-norm, is below 0.1", _late, _D9),
+    unsettled(
+        "figd9-better",
+        "the L-model has the smaller RD throughout, each model in its own norm",
+        partial(_better, norm="plain", note="; the I-model's norm counts more"),
+        _D9,
+    ),
+    unsettled(
+        "figd9-fair",
+        "the L-model has the smaller RD throughout, both models in the H-norm",
+        partial(_better, norm="H", note=""),
+        _D9,
+        kind="derived",
+    ),
+    unsettled(
+        "fig5-better",
+        "over all logits the L-model beats the I-model and no change",
+        _better_plain,
+        elastic(figure="5"),
+        kind="derived",
+    ),
+    Claim("figd9-improves", "RD of the L-model, H-norm, falls as training goes on", _improves, _D9),
+    unsettled(
+        "figd8-wrong",
+        "the L-model misses wrong classes: RD over all logits exceeds noise",
+        _wrong,
+        elastic(figure="D.8", section="D.2"),
+    ),
+    unsettled(
+        "fig5-class",
+        "the L-model, simulated as in the source, finds every class",
+        lambda r: equal(_share_found(r, "logits"), 1.0, note=_ALIGNED),
+        elastic(figure="5, D.8"),
+    ),
+    unsettled(
+        "figd7-class",
+        "the I-model, simulated as in the source, misses classes",
+        lambda r: below(_share_found(r, "isotropic"), 1.0, note=_ALIGNED),
+        elastic(figure="5, D.7"),
+    ),
+    unsettled("figd8-ratios", "both, simulated as in the source, keep the ratios of the logits", _keeps_ratios, _D2),
+    unsettled("figd8-start", "from random starts as printed the L-model finds the right classes", _from_random, _D2),
+)

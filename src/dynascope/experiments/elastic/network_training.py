@@ -1,23 +1,32 @@
 """Real networks for the claims on local elasticity: pictures, networks trained at once, strengths read off them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from dynascope import networks
 from dynascope.data import geomnist, images
+from dynascope.experiments.claims import Claim
+from dynascope.experiments.experiment import Axes
 from dynascope.models.elastic.estimate import estimate_strengths
 from dynascope.models.elastic.geometry import margin_amplitudes
 from dynascope.statistics.derivative import local_derivative
+from dynascope.statistics.errors import Estimate
 
+Data = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # pictures and labels, to train on and to probe
 READINGS = {  # name -> geometry and method of the estimate
     "L-model": ("logits", "exact"),
     "I-model": ("isotropic", "exact"),
     "L-model as printed": ("logits", "published"),
     "I-model as printed": ("isotropic", "published"),
 }
+SMALL: dict[str, Any] = {"network": "mlp", "size": 8, "probes": 20, "records": 40, "learning_rate": 0.05}  # of seconds
+unsettled = partial(Claim, settles_at="paper")  # what few small networks cannot decide
 _TAILS = {"exact": "integrated", "published": "published"}
 _CLEAR = 5.0  # standard errors
 _LEFT = 10  # records that estimates and imitations need at least
@@ -44,7 +53,7 @@ class Training:
     seed: int = 4
 
 
-def pictures(given: Training) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def pictures(given: Training) -> Data:
     """Training pictures and labels, probe pictures and labels; photographs are scaled to −1 … 1 as in the source.
 
     >>> [part.shape for part in pictures(Training(per_class=4, probes=2, size=8))]
@@ -68,25 +77,23 @@ def record_steps(steps: int, records: int) -> list[int]:
     return sorted({round(steps * (i / records) ** 2) for i in range(records + 1)})
 
 
-def train(given: Training, data: Any = None, *, labels: Any = None, trials: Any = None, **options: Any) -> xr.Dataset:
-    """Train the networks on the pictures, or on given ones, and record their class means on the probe.
+def train(
+    given: Training, data: Data | None = None, *, labels: np.ndarray | None = None, **options: bool
+) -> xr.Dataset:
+    """Train networks on the pictures, or on given ones, and record their class means on the probe.
 
-    data: (x, y, probe x, probe y) if not `pictures(given)`. labels: (trial, sample) if not the true ones.
-    options: what else `Ensemble.train` is to keep.
+    data: (x, y, probe x, probe y) if not `pictures(given)`
+    labels: a row for every network if not the true ones for `given.trials` of them
+    options: what else `Ensemble.train` is to keep
     """
     x, y, probe, own = pictures(given) if data is None else data
-    try:
-        from dynascope.networks import MLP, Ensemble, LeNet  # noqa: PLC0415 (listing experiments needs no PyTorch)
-    except ImportError as error:
-        raise ValueError("this experiment trains networks: run `pip install 'dynascope[torch]'`") from error
     network = (
-        LeNet(given.classes, x.shape[1])
+        networks.LeNet(given.classes, x.shape[1])
         if given.network == "lenet"
-        else MLP(x.shape[1:], given.classes, width=24, depth=2)
+        else networks.MLP(x.shape[1:], given.classes, width=24, depth=2)
     )
-    ensemble = Ensemble(
-        network, trials=given.trials if trials is None else trials, learning_rate=given.learning_rate, seed=given.seed
-    )
+    trials = given.trials if labels is None else len(labels)
+    ensemble = networks.Ensemble(network, trials=trials, learning_rate=given.learning_rate, seed=given.seed)
     return ensemble.train(
         x,
         y if labels is None else labels,
@@ -97,7 +104,7 @@ def train(given: Training, data: Any = None, *, labels: Any = None, trials: Any 
     )
 
 
-def clear_from(steps: Any, means: Any) -> float:
+def clear_from(steps: np.ndarray, means: np.ndarray) -> float:
     """First step from which what the margins share, and what differs between classes, stay clear of their noise.
 
     Before it logarithms of averages over trials are logarithms of chance. `means`: (trial, step, class, logit).
@@ -112,7 +119,7 @@ def clear_from(steps: Any, means: Any) -> float:
     return float(steps[first])
 
 
-def read_strengths(steps: Any, means: Any, readings: Any = tuple(READINGS), **options: Any) -> xr.Dataset:
+def read_strengths(steps: np.ndarray, means: np.ndarray, readings: Iterable[str] = READINGS) -> xr.Dataset:
     """Estimate strengths from class means (trial, step, class, logit) in several ways, side by side over `reading`.
 
     The exact forms start where averages are clear of noise, the printed ones at step 0 as in the source.
@@ -121,19 +128,34 @@ def read_strengths(steps: Any, means: Any, readings: Any = tuple(READINGS), **op
     for name in readings:
         geometry, method = READINGS[name]
         reference = begin if method == "exact" else None
-        each = estimate_strengths(
-            steps, means, geometry, method=method, reference_time=reference, tail=_TAILS[method], **options
-        )
+        each = estimate_strengths(steps, means, geometry, method=method, reference_time=reference, tail=_TAILS[method])
         found.append(each.assign(reason=each.attrs["reason"]).drop_attrs().rename(time="step"))
     return xr.concat(found, xr.Variable("reading", list(readings)))
 
 
-def growth_of_each(steps: Any, means: Float[np.ndarray, "trial step class logit"]) -> xr.Dataset:
-    """A − B of each trial by itself: what differs between classes grows as exp((A − B)/K) in (7), from any start."""
+def rate_of_change(steps: np.ndarray, curves: Float[np.ndarray, "trial step"]) -> Float[np.ndarray, "trial step"]:
+    """Slope of each network's curve, over a tenth of the records."""
+    return local_derivative(np.asarray(steps, float), curves, max(5, len(steps) // 10 | 1))
+
+
+def growth_of_each(steps: np.ndarray, means: Float[np.ndarray, "trial step class logit"]) -> xr.Dataset:
+    """A − B of each network by itself: what differs between classes grows as exp((A − B)/K) in (7), from any start."""
     apart = np.linalg.norm(means - means.mean(axis=2, keepdims=True), axis=(2, 3))
     growth = means.shape[2] * np.log(apart / apart[:, :1])
-    window = max(5, len(steps) // 10 | 1)
-    rate = local_derivative(np.asarray(steps, float), growth, window)
+    rate = rate_of_change(steps, growth)
     length = np.linalg.norm(means, axis=-1).mean(axis=-1)
     curves = {"growth": growth, "growth_rate": rate, "length": length, "adjusted_rate": rate * length}
     return xr.Dataset({name: (("trial", "step"), values) for name, values in curves.items()})
+
+
+def at_end(record: xr.Dataset, name: str) -> Estimate:
+    """A strength at the last step, and its standard error from the 95 % interval."""
+    low, value, high = (record[f"{name}{end}"].isel(step=-1).values for end in ("_low", "", "_high"))
+    return Estimate(value, (high - low) / 3.92)
+
+
+def label_steps(ax: Axes, ylabel: str) -> None:
+    """Label a panel over training steps, with a legend that leaves room for its curves."""
+    ax.set(xlabel="training step", ylabel=ylabel)
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(frameon=False, fontsize="x-small")

@@ -5,17 +5,17 @@ Shares no code with the model family, so that claims can hold one against the ot
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from scipy.integrate import solve_ivp
 
+Law = Callable[[float], float]  # a strength over time
 SOLVER_ERROR = 1e-9  # of a path's largest entry: some hundred steps, each with the error allowed below
 
 
 def looped_drift(
-    classes: int, features: int, geometry: Any
+    classes: int, features: int, geometry: str | np.ndarray
 ) -> tuple[Float[np.ndarray, "state state"], Float[np.ndarray, "state state"]]:
     """Matrices with M(t) = α(t) · first + β(t) · second for balanced classes, block by block as below elastic (5).
 
@@ -38,7 +38,7 @@ def looped_drift(
     return own, other
 
 
-def power_law(scale: float, index: float = 0.0) -> Callable[[float], float]:
+def power_law(scale: float, index: float = 0.0) -> Law:
     """Return the bare function t → scale/(1 + t)^index.
 
     >>> power_law(2.0, 1.0)(3.0)
@@ -50,9 +50,9 @@ def power_law(scale: float, index: float = 0.0) -> Callable[[float], float]:
 def solve_means(
     times: Float[np.ndarray, " time"],
     start: Float[np.ndarray, "*trial class feature"],
-    intra: Callable[[float], float],
-    inter: Callable[[float], float],
-    geometry: Any,
+    intra: Law,
+    inter: Law,
+    geometry: str | np.ndarray,
 ) -> Float[np.ndarray, "*trial time class feature"]:
     """Solve (6) by an adaptive method of order 8 (relative error 1e-12 per step), from time 0.
 

@@ -1,22 +1,31 @@
-"""Theorem 3.1 and what lies around it: the tail of α − β, the border c/t, and where the statement does not reach."""
+"""elastic Theorem 3.1: The tail of α − β decides whether classes part.
 
-import time
+And what lies around it: the border c/t, and where the statement does not reach.
+"""
+
 from dataclasses import dataclass
-from math import comb
+from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Claim, three_errors
-from dynascope.experiments.registry import Experiment
+from dynascope import plots
+from dynascope.experiments.claims import Claim, Judgement, above, corrected, equal
+from dynascope.experiments.elastic.separation import chance, follows_law, rare, share_error
+from dynascope.experiments.elastic.source import elastic
+from dynascope.experiments.experiment import Experiment, Figure, settings
 from dynascope.models.elastic import LocallyElastic
 from dynascope.models.elastic.geometry import drift_matrix, geometry_blocks
 from dynascope.models.elastic.separation import share_separable
 from dynascope.models.elastic.strengths import PowerLaw
-from dynascope.records import attribute, with_provenance
+from dynascope.statistics.errors import Estimate, over_trials
 
-NOISE = 1.0
+_NOISE = 1.0
+_REPELLED = "α = 0.1, β = −1, K = 3: α + 2 β = −1.9, yet differences grow with (α − β)/K"
+_TIED = "α − β = 0.1/(1 + t)², β = 1: amplitudes grow with (α + β/(K−1))/K and carry the classes apart"
+_PART_2 = elastic(theorem="Theorem 3.1", place="part (2)")
+_BORDER = elastic(theorem="Theorem 3.1", place="at γ = c/t")
 
 
 @dataclass(frozen=True)
@@ -32,197 +41,199 @@ class Config:
     seed: int = 31
 
 
-SCALES = {
-    "smoke": Config(classes=(2,), trials=100),
-    "laptop": Config(),
-    "paper": Config(classes=(2, 3, 5), ratios=(0.7, 0.8, 0.9, 1.1, 1.2, 1.3), trials=2000),
-}
-SLOW = Claim("thm-3-1-slow-tail", "elastic Theorem 3.1 (1)", "γ(t) ≫ 1/t: classes separate with probability one")
-FAST = Claim("thm-3-1-fast-tail", "elastic Theorem 3.1 (2)", "γ(t) ≪ 1/t: classes do not separate")
-BORDER = Claim(
-    "thm-3-1-border",
-    "elastic Theorem 3.1, derived at γ = c/t",
-    "the distance of class means in units of the noise grows like t^(c/K − ½)",
-)
-SIDES = Claim(
-    "thm-3-1-sides",
-    "elastic Theorem 3.1, derived at γ = c/t",
-    "the probability of separation rises with time if c > K/2 and falls if c < K/2",
-)
-LAW = Claim("thm-3-1-law", "elastic (5), derived", "simulated shares of separated trials follow the Gaussian law")
-LOG_LOG = Claim(
-    "c22-log-log",
-    "elastic remark after (C.22)",
-    "γ(t) ≫ 1/(t log log t) gives even uniform separation, hence a probability of one",
-)
-GAMMA = Claim(
-    "gamma-min", "elastic section 3.1", "γ = min(α − β, α + (K−1) β) ≤ 0: classes cannot be separated, even pairwise"
-)
-COVERED = Claim("thm-3-1-logits", "elastic Theorem 3.1", "the H of the L-model is symmetric and positive semi-definite")
-LOGITS = Claim("thm-3-1-logits-part-2", "elastic Theorem 3.1 (2)", "γ(t) ≪ 1/t: classes of the L-model do not separate")
-
-
 def run(config: Config) -> xr.Dataset:
     """Measure how often all pairs of classes are separable, beside the law along the line of the class means."""
-    begun = time.perf_counter()
-    cases = [
-        (classes, index, ratio * classes / 2)
-        for classes in config.classes
-        for index, ratio in [*((i, 1.0) for i in config.indices), *((1.0, r) for r in config.ratios)]
-    ]
-    shares, laws, signals = zip(*(_follow(config, *case) for case in cases), strict=True)
+    tails = [*((index, 1.0) for index in config.indices), *((1.0, ratio) for ratio in config.ratios)]
+    cases = [(classes, index, ratio * classes / 2) for classes in config.classes for index, ratio in tails]
     classes, index, scale = np.transpose(cases)
-    record = xr.Dataset(
-        {
-            "separated": (("case", "time"), np.stack(shares)),
-            "predicted": (("case", "time"), np.stack(laws)),
-            "signal": (("case", "trial", "time"), np.stack(signals)),
-        },
-        coords={
-            "time": list(config.times),
-            "classes": ("case", classes.astype(int)),
-            "index": ("case", index),
-            "scale": ("case", scale),
-        },
-    )
-    record = record.merge(_beyond_the_theorem(config))
-    wall_time = time.perf_counter() - begun
-    return with_provenance(
-        record, "LocallyElastic", {"noise": NOISE, "geometry": "isotropic"}, options=vars(config), seed=config.seed,
-        precision="float64", wall_time=wall_time,
-    )  # fmt: skip
+    record = xr.concat([_follow(config, *case) for case in cases], "case")
+    named = {"classes": ("case", classes.astype(int)), "index": ("case", index), "scale": ("case", scale)}
+    return record.assign_coords(named).merge(_beyond_the_theorem(config))
 
 
-def _follow(config: Config, classes: int, index: float, scale: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _follow(config: Config, classes: int, index: float, scale: float) -> xr.Dataset:
     """One-dimensional classes, equally far apart at the start: separable means in disjoint intervals.
 
-    Returns the share of separated trials and its law over time, and the distance between the outermost class means in
-    units of the noise, (trial, time).
+    The share of separated trials and its law, and the distance between the outermost class means over the noise.
     """
-    model = LocallyElastic(classes, 1, PowerLaw(scale, index), 0.0, "isotropic", noise=NOISE)
+    model = LocallyElastic(classes, 1, PowerLaw(scale, index), 0.0, "isotropic", noise=_NOISE)
     near = 2.0 if index < 1 or scale > classes / 2 else 20.0  # so that the probability has room to rise, or to fall
     start = near * (np.arange(classes) - (classes - 1) / 2)[:, None]
-    options: dict[str, Any] = {"samples": config.samples, "trials": config.trials, "start": start, "seed": config.seed}
-    run = model.simulate(config.times[-1], save_points=config.times, **options)
+    given: dict[str, Any] = {"samples": config.samples, "start": start, "seed": config.seed}
+    run = model.simulate(config.times[-1], trials=config.trials, save_points=config.times, **given)
+    law = model.separation_probability(config.times, trials=40_000, direction=[1.0], **given)
     outer = run["class_mean"].isel({"feature": 0, "class": [0, -1]}).diff("class").isel({"class": 0})
-    return (
-        share_separable(np.moveaxis(run["point"].values, 0, 1)),
-        model.separation_probability(config.times, direction=[1.0], **(options | {"trials": 40_000})),
-        (outer / np.sqrt(run["time"])).transpose("trial", "time").values,
+    return xr.Dataset(
+        {
+            "separated": ("time", share_separable(np.moveaxis(run["point"].values, 0, 1))),
+            "predicted": ("time", law),
+            "signal": (("trial", "time"), (outer / np.sqrt(run["time"])).transpose("trial", "time").values),
+        },
+        coords={"time": list(config.times)},
     )
 
 
 def _beyond_the_theorem(config: Config) -> xr.Dataset:
     """The remark after (C.22), the role of γ, and the L-model, which the theorem's assumption leaves out."""
-    late = np.array(config.times)
-    slow = LocallyElastic(
-        2, 1, lambda t: 1 / ((16 + t) * np.sqrt(np.log(np.log(16 + t)))), 0.0, "isotropic", noise=NOISE
-    )
-    options: dict[str, Any] = {"samples": config.samples, "seed": config.seed, "trials": config.trials}
+
+    def barely(time: float) -> float:
+        return float(1 / ((16 + time) * np.sqrt(np.log(np.log(16 + time)))))
+
+    given: dict[str, Any] = {"samples": config.samples, "seed": config.seed, "trials": config.trials}
     start = np.array([[1.0, 0.2, 0.0], [0.0, 1.4, 0.1], [0.1, 0.0, 0.7]])
     times = np.array([1.0, 30.0, 60.0])
-    repelled = LocallyElastic(3, 3, 0.1, -1.0, "isotropic", noise=NOISE)  # α + 2 β = −1.9
-    logits = LocallyElastic(3, 3, lambda t: 1 + 0.1 / (1 + t) ** 2, 1.0, "logits", noise=NOISE)
+    slow = LocallyElastic(2, 1, barely, 0.0, "isotropic", noise=_NOISE)
+    repelled = LocallyElastic(3, 3, 0.1, -1.0, "isotropic", noise=_NOISE)  # α + 2 β = −1.9
+    logits = LocallyElastic(3, 3, lambda t: 1 + 0.1 / (1 + t) ** 2, 1.0, "logits", noise=_NOISE)
     blocks = drift_matrix(np.ones((3, 3)), np.ones((3, 3)), geometry_blocks("logits", 3, 3))
     return xr.Dataset(
         {
-            "log_log": ("time", slow.separation_probability(late, start=[[2.0], [-2.0]], **options)),
-            "negative_gamma": ("short_time", repelled.separation_probability(times, start=start, **options)),
-            "logits": ("short_time", logits.separation_probability(times, start=start, **options)),
+            "log_log": ("time", slow.separation_probability(config.times, start=[[2.0], [-2.0]], **given)),
+            "negative_gamma": ("short_time", repelled.separation_probability(times, start=start, **given)),
+            "logits": ("short_time", logits.separation_probability(times, start=start, **given)),
             "asymmetry": float(np.abs(blocks - blocks.T).max()),
             "least_eigenvalue": float(np.linalg.eigvalsh((blocks + blocks.T) / 2).min()),
         },
-        coords={"time": late, "short_time": times},
+        coords={"time": list(config.times), "short_time": times},
     )
 
 
-def check(record: xr.Dataset) -> tuple[Claim, ...]:
-    """Judge limits at the last time, and the direction of change at the border."""
-    options = attribute(record, "options")
-    trials = options["trials"]
-    index, law, share = (record[name].values for name in ("index", "predicted", "separated"))
-    ratio = record["scale"].values / (record["classes"].values / 2)
-    rare = 3 / trials
-    error = np.sqrt(law * (1 - law) / trials)
-    uncertain = (law > 0.02) & (law < 0.98)
-    border = index == 1.0
-    above = border & (ratio > 1)
-    rise = np.where(above, 1.0, -1.0)[border] * (share[border, -1] - share[border, 0])
-    doubt = np.sqrt(error[border, -1] ** 2 + error[border, 0] ** 2)
-    slope, slope_error = _exponents(record.isel(case=np.flatnonzero(border)))
-    exponent = (record["scale"] / record["classes"]).values[border] - 0.5
-    chance = 2 / comb(2 * options["samples"], options["samples"])
-    late = record["log_log"].values
-    return (
-        SLOW.equals(share[index < 1, -1], 1.0, rare, note=f"tail indices {index[index < 1]} at t = 1e10"),
-        FAST.equals(share[index > 1, -1], 0.0, chance + rare, note=f"tail indices {index[index > 1]}"),
-        BORDER.equals(
-            slope, exponent, three_errors(slope_error) + 1e-3, rival=0.0, standard_error=slope_error,
-            note=f"slopes over t = 1e2 … 1e10, bound 1e-3: (1 + t)/t at the first time; c/(K/2) = {ratio[border]}",
-        ),
-        SIDES.exceeds(rise, 0.0, three_errors(doubt), note="change from t = 1e2 to 1e10, turned where c < K/2"),
-        LAW.equals(share[uncertain], law[uncertain], three_errors(error[uncertain]) + rare, note="all cases"),
-        LOG_LOG.corrects(
-            late[-1], 0.0, chance + rare + 3 * np.sqrt(late[-1] / trials), published=1.0,
-            standard_error=0.5 / np.sqrt(trials),
-            note=f"γ = 1/(t √(log log t)): share of separated trials {late.round(3)} at t = {record['time'].values}; "
-            "exp(Γ/K) must outgrow √(t log log t), which again takes γ = c/t with c > K/2",
-        ),
-        GAMMA.corrects(
-            float(record["negative_gamma"][-1]), 1.0, rare, published=0.0, standard_error=0.5 / np.sqrt(trials),
-            note="α = 0.1, β = −1, K = 3: α + 2 β = −1.9, yet differences grow with (α − β)/K",
-        ),
-        COVERED.corrects(
-            float(record["asymmetry"]), 0.5, 1e-12, published=0.0,
-            note=f"largest |H − Hᵀ|, K = 3; least eigenvalue of (H + Hᵀ)/2: {float(record['least_eigenvalue']):.3f}",
-        ),
-        LOGITS.corrects(
-            float(record["logits"][-1]), 1.0, rare, published=0.0, standard_error=0.5 / np.sqrt(trials),
-            note="α − β = 0.1/(1 + t)², β = 1: amplitudes grow with (α + β/(K−1))/K and carry the classes apart",
-        ),
-    )  # fmt: skip
+def _last(record: xr.Dataset, chosen: xr.DataArray, expected: float, bound: float, when: str = "") -> Judgement:
+    """Shares of separated trials at the last time, in the chosen cases."""
+    cases = record.sel(case=chosen)
+    return equal(cases["separated"].values[:, -1], expected, bound, note=f"tail indices {cases['index'].values}{when}")
 
 
-def _exponents(record: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Slope of log signal over log time between the mean signals at both ends, and its standard error, by case."""
+def _border(record: xr.Dataset) -> xr.Dataset:
+    """The cases with γ = c/t, each with its c/(K/2)."""
+    return record.assign(ratio=record["scale"] / (record["classes"] / 2)).sel(case=record["index"] == 1)
+
+
+def _grows(record: xr.Dataset) -> Judgement:
+    """Slope of log signal over log time, between the mean signals at both ends."""
+    border = _border(record)
     span = np.log(float(record["time"][-1] / record["time"][0]))
-    ends = record["signal"].isel(time=[0, -1]).transpose("case", "time", "trial").values
-    mean, error = ends.mean(axis=2), ends.std(axis=2, ddof=1) / np.sqrt(ends.shape[2])
+    first, last = (over_trials(border["signal"].isel(time=end)) for end in (0, -1))
     with np.errstate(invalid="ignore"):  # means of the wrong sign have no slope, and no claim is reproduced by them
-        return np.log(mean[:, 1] / mean[:, 0]) / span, np.hypot(*(error / mean).T) / span
+        slope = np.log(last.mean / first.mean) / span
+        error = np.hypot(first.error / first.mean, last.error / last.mean) / span
+    ratios = border["ratio"].values
+    note = f"slopes over t = 1e2 … 1e10, bound 1e-3: (1 + t)/t at the first time; c/(K/2) = {ratios}"
+    return equal(Estimate(slope, error), (border["scale"] / border["classes"]).values - 0.5, 1e-3, rival=0.0, note=note)
 
 
-def plot(record: xr.Dataset) -> Any:
-    """Draw probabilities over time: for tail indices around 1, and at index 1 for constants around K/2."""
-    from dynascope.plots import PALETTE, new_figure  # noqa: PLC0415 (computing never imports plotting)
+def _sides(record: xr.Dataset) -> Judgement:
+    border = _border(record)
+    turned = np.where(border["ratio"] > 1, 1.0, -1.0)
+    rise = turned * (border["separated"].isel(time=-1) - border["separated"].isel(time=0)).values
+    doubt = np.hypot(*(share_error(border["predicted"].isel(time=end), record) for end in (0, -1)))
+    return above(Estimate(rise, doubt), 0.0, note="change from t = 1e2 to 1e10, turned where c < K/2")
 
+
+def _log_log(record: xr.Dataset) -> Judgement:
+    late, trials = record["log_log"].values, settings(record).trials
+    return corrected(
+        late[-1],
+        0.0,
+        chance(record) + rare(record) + 3 * np.sqrt(late[-1] / trials),
+        published=1.0,
+        error=0.5 / np.sqrt(trials),
+        note=f"γ = 1/(t √(log log t)): share of separated trials {late.round(3)} at t = {record['time'].values}; "
+        "exp(Γ/K) must outgrow √(t log log t), which again takes γ = c/t with c > K/2",
+    )
+
+
+def _part(record: xr.Dataset, name: str, note: str) -> Judgement:
+    """Classes part where the statement has them mixed for ever."""
+    doubt = 0.5 / np.sqrt(settings(record).trials)
+    return corrected(float(record[name][-1]), 1.0, rare(record), published=0.0, error=doubt, note=note)
+
+
+def _asymmetric(record: xr.Dataset) -> Judgement:
+    note = f"largest |H − Hᵀ|, K = 3; least eigenvalue of (H + Hᵀ)/2: {float(record['least_eigenvalue']):.3f}"
+    return corrected(float(record["asymmetry"]), 0.5, 1e-12, published=0.0, note=note)
+
+
+def _draw(record: xr.Dataset) -> Figure:
+    """Probabilities over time: for tail indices around 1, and at index 1 for constants around K/2."""
     classes = np.unique(record["classes"].values)
-    figure, axes = new_figure(columns=2, rows=len(classes))
+    figure, axes = plots.new_figure(columns=2, rows=len(classes))
     for row, number in zip(axes, classes, strict=True):
-        cases = record.isel(case=np.flatnonzero(record["classes"].values == number))
-        for ax, chosen in zip(row, (cases["index"].values != 1, cases["index"].values == 1), strict=True):
-            part = cases.isel(case=np.flatnonzero(chosen))
-            for colour, case in zip(PALETTE, range(part.sizes["case"]), strict=False):
+        for ax, at_border in zip(row, (False, True), strict=True):
+            part = record.sel(case=(record["classes"] == number) & ((record["index"] == 1) == at_border))
+            for colour, case in zip(plots.PALETTE, range(part.sizes["case"]), strict=False):
                 each = part.isel(case=case)
                 ratio = float(each["scale"]) / (number / 2)
-                label = f"index {float(each['index']):g}" if float(each["index"]) != 1 else f"c = {ratio:g} · K/2"
+                label = f"c = {ratio:g} · K/2" if at_border else f"index {float(each['index']):g}"
                 ax.plot(record["time"], each["separated"], "o", color=colour)
                 ax.plot(record["time"], each["predicted"], color=colour, label=label)
-            ax.set_xscale("log")
-            ax.set_title(f"{number} classes, α − β = {'scale/(1 + t)^index' if chosen[0] else 'c/(1 + t)'}")
-            ax.set_xlabel("time (iterations × step size)")
-            ax.set_ylabel("probability of separation")
+            law = "c/(1 + t)" if at_border else "scale/(1 + t)^index"
+            ax.set(xscale="log", xlabel="time (iterations × step size)", ylabel="probability of separation")
+            ax.set_title(f"{number} classes, α − β = {law}")
             ax.legend(frameon=False, fontsize="small")
     return figure
 
 
 EXPERIMENT = Experiment(
-    title="The tail of α − β decides whether classes part",
-    source="elastic Theorem 3.1",
-    kind="equation",
-    claims=(SLOW, FAST, BORDER, SIDES, LAW, LOG_LOG, GAMMA, COVERED, LOGITS),
-    scales=SCALES,
-    run=run,
-    check=check,
-    plot=plot,
+    elastic(theorem="Theorem 3.1"),
+    Config(),
+    run,
+    claims=(
+        Claim(
+            "thm-3-1-slow-tail",
+            "γ(t) ≫ 1/t: classes separate with probability one",
+            lambda r: _last(r, r["index"] < 1, 1.0, rare(r), " at t = 1e10"),
+            elastic(theorem="Theorem 3.1", place="part (1)"),
+        ),
+        Claim(
+            "thm-3-1-fast-tail",
+            "γ(t) ≪ 1/t: classes do not separate",
+            lambda r: _last(r, r["index"] > 1, 0.0, chance(r) + rare(r)),
+            _PART_2,
+        ),
+        Claim(
+            "thm-3-1-border",
+            "the distance of class means in units of the noise grows like t^(c/K − ½)",
+            _grows,
+            _BORDER,
+            kind="derived",
+        ),
+        Claim(
+            "thm-3-1-sides",
+            "the probability of separation rises with time if c > K/2 and falls if c < K/2",
+            _sides,
+            _BORDER,
+            kind="derived",
+        ),
+        Claim(
+            "thm-3-1-law",
+            "simulated shares of separated trials follow the Gaussian law",
+            partial(follows_law, note="all cases"),
+            elastic("5"),
+            kind="derived",
+        ),
+        Claim(
+            "c22-log-log",
+            "γ(t) ≫ 1/(t log log t) gives even uniform separation, hence a probability of one",
+            _log_log,
+            elastic(place="remark after (C.22)"),
+        ),
+        Claim(
+            "gamma-min",
+            "γ = min(α − β, α + (K−1) β) ≤ 0: classes cannot be separated, even pairwise",
+            lambda r: _part(r, "negative_gamma", _REPELLED),
+            elastic(section="3.1"),
+        ),
+        Claim("thm-3-1-logits", "the H of the L-model is symmetric and positive semi-definite", _asymmetric),
+        Claim(
+            "thm-3-1-logits-part-2",
+            "γ(t) ≪ 1/t: classes of the L-model do not separate",
+            lambda r: _part(r, "logits", _TIED),
+            _PART_2,
+        ),
+    ),
+    picture=_draw,
+    model="LocallyElastic",
+    smoke={"classes": (2,), "trials": 100},
+    paper={"classes": (2, 3, 5), "ratios": (0.7, 0.8, 0.9, 1.1, 1.2, 1.3), "trials": 2000},
 )

@@ -1,20 +1,24 @@
-"""(5.3)–(5.5), (B.39)–(B.42): minimum-norm regression on few samples against the printed and the corrected curve."""
+"""layerwise (5.5), Figure 5.1(b): Emergence with data.
 
-import time
+Minimum-norm regression on few samples against the printed and the corrected curve; (5.3)–(5.5), (B.39)–(B.42).
+"""
+
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Claim, three_errors
-from dynascope.experiments.multilinear.recorded import recorded
-from dynascope.experiments.registry import Experiment
+from dynascope import plots
+from dynascope.experiments.claims import Claim, Judgement, corrected, equal
+from dynascope.experiments.experiment import Axes, Experiment, Panels
+from dynascope.experiments.sources import Source
 from dynascope.models.multilinear import Multilinear
 from dynascope.models.multilinear.extended import minimum_norm_strength, sample_basis, sampled_skill
+from dynascope.statistics.errors import Estimate, over_trials
 
 BASES = ("parities", "gaussian", "cells")
 RATIOS = (0.1, 0.3, 0.5, 0.75, 0.95, 1.0, 1.5, 2.0)
+SMALL, SAMPLES = 0.03, 6  # start of the trained models, and their samples of 12 basis functions
 
 
 @dataclass(frozen=True)
@@ -27,47 +31,24 @@ class Config:
     seed: int = 55
 
 
-SCALES = {"smoke": Config(basis=20, trials=150), "laptop": Config(), "paper": Config(basis=200, trials=1000)}
-CURVE = Claim("eq5.5-strength", "layerwise (5.5), (B.26)", "the strength with d < D_c samples is S (1 − √(1 − d/D_c))")
-LOSS = Claim("eqB.42-loss", "layerwise (B.42)", "the loss of the skill with d < D_c samples is ½ S² (1 − d/D_c)")
-CELLS = Claim(
-    "eq5.4-cells", "layerwise (5.4), (5.5)", "a basis with the properties (5.4) needs D_c samples to learn the skill"
-)
-SHARED = Claim(
-    "eq5.5-shared",
-    "layerwise (5.5), averaged over d_k",
-    "with D samples of five skills, skill k has the mean strength S E[min(d_k/D_c, 1)], d_k ~ Binomial(D, P(k))",
-)
-TRAINED = Claim("eq5.3-trained", "layerwise (5.3), lemma 2", "gradient flow from a small start finds the minimum norm")
-FINAL = Claim("eqB.39-final", "layerwise (B.39)", "a² ends where the conserved quantities put it")
-UNSEEN = Claim(
-    "eqB.41-unseen", "layerwise (B.41)", "what the samples do not see of B a stays at its start: (I − UUᵀ) B(0) a(0)"
-)
-SMALL, SAMPLES = 0.03, 6  # start of the trained models, and their samples of 12 basis functions
-
-
 def run(config: Config) -> xr.Dataset:
     """Fit random samples by least norm in three bases, train some by gradient flow, and share data between skills."""
-    begun = time.perf_counter()
     record = xr.merge([_least_norm(config), _shared(config), _trained(config)])
-    record.attrs = {}
-    return recorded(record.assign(basis_size=config.basis), config, begun)
+    return record.assign(basis_size=config.basis)
 
 
 def _least_norm(config: Config) -> xr.Dataset:
     """Strengths (basis, ratio, trial) and, for parities, the error on fresh samples."""
     strengths = np.empty((len(BASES), len(RATIOS), config.trials))
     losses = np.empty((len(RATIOS), config.trials))
-    for b, kind in enumerate(BASES):
-        for r, ratio in enumerate(RATIOS):
-            samples = round(ratio * config.basis)
-            seed = config.seed + 100 * b + r
-            values, readout = sample_basis(kind, config.basis, samples, trials=config.trials, seed=seed)
-            strengths[b, r] = minimum_norm_strength(values, readout)
-            if kind == "parities":
-                fresh, _ = sample_basis(kind, config.basis, 200, trials=config.trials, seed=seed + 50)
-                weights = np.linalg.pinv(values) @ (values @ readout)[..., None]
-                losses[r] = np.mean(((fresh @ weights)[..., 0] - fresh @ readout) ** 2, axis=1) / 2
+    for b, r in np.ndindex(len(BASES), len(RATIOS)):
+        kind, samples, seed = BASES[b], round(RATIOS[r] * config.basis), config.seed + 100 * b + r
+        values, readout = sample_basis(kind, config.basis, samples, trials=config.trials, seed=seed)
+        strengths[b, r] = minimum_norm_strength(values, readout)
+        if kind == "parities":
+            fresh, _ = sample_basis(kind, config.basis, 200, trials=config.trials, seed=seed + 50)
+            weights = np.linalg.pinv(values) @ (values @ readout)[..., None]
+            losses[r] = np.mean(((fresh @ weights)[..., 0] - fresh @ readout) ** 2, axis=1) / 2
     return xr.Dataset(
         {"strength": (("basis", "ratio", "trial"), strengths), "test_loss": (("ratio", "trial"), losses)},
         coords={"basis": list(BASES), "ratio": list(RATIOS)},
@@ -76,8 +57,8 @@ def _least_norm(config: Config) -> xr.Dataset:
 
 def _shared(config: Config) -> xr.Dataset:
     """Mean strengths of five skills that share D samples, each fitted by least norm in its own basis."""
-    five, sizes = Multilinear(5, 0.6), np.array([10, 20, 40, 80, 160])
-    chances = five.frequency(np.arange(1, 6))
+    five, skills, sizes = Multilinear(5, 0.6), np.arange(1, 6), np.array([10, 20, 40, 80, 160])
+    chances = five.frequency(skills)
     random = np.random.default_rng(config.seed)
     found = np.empty((5, len(sizes), config.trials))
     for s, size in enumerate(sizes):
@@ -86,136 +67,170 @@ def _shared(config: Config) -> xr.Dataset:
             few = int(counts[trial, skill])
             seen = np.sign(random.standard_normal((few, config.mixed)))
             found[skill, s, trial] = minimum_norm_strength(seen, np.eye(config.mixed)[0]) if few else 0.0
-    forms = [
-        five.emergence("data", np.arange(1, 6), sizes, calibration=float(config.mixed), published=published)
-        for published in (False, True)
-    ]
+    forms = [five.emergence("data", skills, sizes, calibration=float(config.mixed), published=p) for p in (False, True)]
     return xr.Dataset(
         {
             "shared": (("skill", "data", "trial"), found),
             "shared_form": (("skill", "data"), forms[0]),
             "shared_printed": (("skill", "data"), forms[1]),
         },
-        coords={"skill": np.arange(1, 6), "data": sizes},
+        coords={"skill": skills, "data": sizes},
     )
 
 
 def _trained(config: Config) -> xr.Dataset:
     """Gradient flow of (5.3) on half as many samples as basis functions, beside the minimum norm."""
     random = np.random.default_rng(config.seed)
-    found = []
-    for _ in range(4):
-        basis = 2 * SAMPLES
-        rotation = np.linalg.qr(np.column_stack([np.ones(basis), random.standard_normal((basis, basis - 1))]))[0]
-        rotation[:, 0] = abs(rotation[:, 0])  # e = rotation·parities, so that Σ e_l/√D_c is the first parity, g
-        seen = np.sign(random.standard_normal((SAMPLES, basis))) @ rotation.T
-        start = SMALL * random.standard_normal(basis)
-        path = sampled_skill(seen, data=SAMPLES, target=1.0).solve([0.0, 2000.0], SMALL, start)
-        goal = np.full(basis, 1 / np.sqrt(basis))
-        blind = np.eye(basis) - np.linalg.pinv(seen) @ seen  # I − UUᵀ
-        a, b = float(path["first"][-1]), path["second"].values[-1]
-        half = (SMALL**2 - np.sum(((np.eye(basis) - blind) @ start) ** 2)) / 2
-        final = np.sqrt(np.sum(((np.eye(basis) - blind) @ goal) ** 2) + half**2) + half  # (B.39)
-        unseen = start @ blind @ start  # |(I − UUᵀ) B(0)|²
-        found.append(
-            (
-                float(path["strength"][-1]),
-                float(minimum_norm_strength(seen, goal)),
-                float(goal @ blind @ start * a),  # what the unseen part of the start adds to the strength
-                a**2,
-                final,
-                abs(float(start @ blind @ b * a / unseen)),
-                SMALL,
-                float(abs(path["imbalance"][-1] - path["imbalance"][0])),
-            )
-        )
-    names = ("flow", "least_norm", "left_over", "a_square", "a_square_form", "unseen", "printed_unseen", "imbalance")
-    return xr.Dataset({name: ("model", values) for name, values in zip(names, np.transpose(found), strict=True)})
+    models = [_flow(random) for _ in range(4)]
+    return xr.Dataset({name: ("model", [model[name] for model in models]) for name in models[0]})
 
 
-def check(record: xr.Dataset) -> tuple[Claim, ...]:
-    """Compare means over random samples."""
-    ratio, size = record["ratio"].values, int(record["basis_size"])
-    few = ratio < 1
-    drawn = np.round(ratio * size)
-    mean, error = _mean(record["strength"].sel(basis="parities"))
-    loss, loss_error = _mean(record["test_loss"])
-    cells, cells_error = _mean(record["strength"].sel(basis="cells"))
-    seen = 1 - (1 - 1 / size) ** drawn
-    shared, shared_error = _mean(record["shared"])
-    form = record["shared_form"].values
+def _flow(random: np.random.Generator) -> dict[str, float]:
+    basis = 2 * SAMPLES
+    rotation = np.linalg.qr(np.column_stack([np.ones(basis), random.standard_normal((basis, basis - 1))]))[0]
+    rotation[:, 0] = abs(rotation[:, 0])  # e = rotation·parities, so that Σ e_l/√D_c is the first parity, g
+    seen = np.sign(random.standard_normal((SAMPLES, basis))) @ rotation.T
+    start, goal = SMALL * random.standard_normal(basis), np.full(basis, 1 / np.sqrt(basis))
+    path = sampled_skill(seen, data=SAMPLES, target=1.0).solve([0.0, 2000.0], SMALL, start)
+    blind = np.eye(basis) - np.linalg.pinv(seen) @ seen  # I − UUᵀ
+    a, b = float(path["first"][-1]), path["second"].values[-1]
+    half = (SMALL**2 - np.sum(((np.eye(basis) - blind) @ start) ** 2)) / 2
+    return {
+        "flow": float(path["strength"][-1]),
+        "least_norm": float(minimum_norm_strength(seen, goal)),
+        "left_over": float(goal @ blind @ start * a),  # what the unseen part of the start adds to the strength
+        "a_square": a**2,
+        "a_square_form": np.sqrt(np.sum(((np.eye(basis) - blind) @ goal) ** 2) + half**2) + half,  # (B.39)
+        "unseen": abs(float(start @ blind @ b * a / (start @ blind @ start))),  # beside |(I − UUᵀ) B(0)|²
+        "printed_unseen": SMALL,
+        "imbalance": float(abs(path["imbalance"][-1] - path["imbalance"][0])),
+    }
+
+
+def _share(record: xr.Dataset) -> np.ndarray:
+    """Samples of each ratio, d/D_c, as whole numbers d."""
+    size = int(record["basis_size"])
+    return np.asarray(np.round(record["ratio"].values * size) / size)
+
+
+def _curve(record: xr.Dataset) -> Judgement:
+    share = _share(record)
+    few = share < 1
+    note = f"S d/D_c, at d/D_c = {tuple(share[few].tolist())}; (B.42) is not ½ (S − R)²"
+    strength = over_trials(record["strength"].sel(basis="parities")[few])
+    return corrected(strength, share[few], published=1 - np.sqrt(1 - share[few]), note=note)
+
+
+def _loss(record: xr.Dataset) -> Judgement:
+    left = 1 - _share(record)
+    few = left > 0
+    return equal(over_trials(record["test_loss"][few]), left[few] / 2, note="error on fresh samples, S = 1")
+
+
+def _cells(record: xr.Dataset) -> Judgement:
+    share, size = _share(record), int(record["basis_size"])
+    many = share >= 1
+    strength = over_trials(record["strength"].sel(basis="cells")[many])
+    note = "D_c cells of the input fulfil (5.4) and give 1 − (1 − 1/D_c)^d: more than D_c samples are needed"
+    return corrected(strength, 1 - (1 - 1 / size) ** (size * share[many]), published=1.0, note=note)
+
+
+def _in_common(record: xr.Dataset) -> Judgement:
+    strength, form = over_trials(record["shared"]), record["shared_form"].values
     partly = (form > 0.05) & (form < 0.95)  # beyond, rare samples decide and standard errors mislead
-    printed = 1 - np.sqrt(np.maximum(1 - drawn / size, 0))
-    final = np.sqrt(record["a_square_form"].values)
-    return (
-        CURVE.corrects(
-            mean[few], (drawn / size)[few], three_errors(error[few]), published=printed[few],
-            standard_error=error[few],
-            note=f"S d/D_c, at d/D_c = {tuple((drawn / size)[few].tolist())}; (B.42) is not ½ (S − R)²",
-        ),
-        LOSS.equals(
-            loss[few], (1 - drawn / size)[few] / 2, three_errors(loss_error[few]), note="error on fresh samples, S = 1"
-        ),
-        CELLS.corrects(
-            cells[~few], seen[~few], three_errors(cells_error[~few]), published=1.0, standard_error=cells_error[~few],
-            note="D_c cells of the input fulfil (5.4) and give 1 − (1 − 1/D_c)^d: more than D_c samples are needed",
-        ),
-        SHARED.equals(
-            shared[partly], form[partly], three_errors(shared_error[partly]),
-            note="D = 10 … 160, D_c = 20, where 0.05 < R/S < 0.95",
-        ),
-        TRAINED.equals(
-            record["flow"] - record["left_over"], record["least_norm"], 1e-6, note="after the unseen part of the start"
-        ),
-        FINAL.equals(record["a_square"], record["a_square_form"], 1e-6, note="random samples and starts"),
-        UNSEEN.corrects(
-            record["unseen"], final, 1e-6, published=record["printed_unseen"],
-            note="(I − UUᵀ) B(0) a(∞): B keeps its unseen part while a grows, here as a multiple of (I − UUᵀ) B(0)",
-        ),
-    )  # fmt: skip
+    chosen = Estimate(strength.mean[partly], strength.error[partly])
+    return equal(chosen, form[partly], note="D = 10 … 160, D_c = 20, where 0.05 < R/S < 0.95")
 
 
-def _mean(values: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
-    trials = values.sizes["trial"]
-    return values.mean("trial").values, values.std("trial", ddof=1).values / np.sqrt(trials)
+def _unseen(record: xr.Dataset) -> Judgement:
+    note = "(I − UUᵀ) B(0) a(∞): B keeps its unseen part while a grows, here as a multiple of (I − UUᵀ) B(0)"
+    final = np.sqrt(record["a_square_form"])
+    return corrected(record["unseen"], final, 1e-6, published=record["printed_unseen"], note=note)
 
 
-def plot(record: xr.Dataset) -> Any:
-    """Draw simulated strengths over d/D_c with both curves, and five skills that share their data."""
-    from dynascope.plots import PALETTE, new_figure  # noqa: PLC0415 (computing never imports plotting)
+def _points(ax: Axes, strength: xr.DataArray, colour: str, label: str) -> None:
+    """Means over trials with three errors."""
+    mean, error = over_trials(strength)
+    ax.errorbar(strength[strength.dims[0]], mean, 3 * error, color=colour, fmt="o", label=label)
 
-    figure, axes = new_figure(columns=2)
-    ax, size = axes[0, 0], int(record["basis_size"])
-    fine = np.linspace(0, 2, 400)
-    for colour, kind in zip(PALETTE, BASES, strict=False):
-        mean, error = _mean(record["strength"].sel(basis=kind))
-        ax.errorbar(record["ratio"], mean, 3 * error, color=colour, marker="o", linestyle="none", label=f"fit, {kind}")
+
+def _draw_alone(record: xr.Dataset, ax: Axes) -> None:
+    """Simulated strengths over d/D_c with both curves."""
+    fine, size = np.linspace(0, 2, 400), int(record["basis_size"])
+    for colour, kind in zip(plots.PALETTE, BASES, strict=False):
+        _points(ax, record["strength"].sel(basis=kind), colour, f"fit, {kind}")
     ax.plot(fine, np.minimum(fine, 1), color="black", label="corrected: d/D_c")
     ax.plot(fine, 1 - np.sqrt(np.maximum(1 - fine, 0)), "--", color="black", label="printed (5.5)")
     ax.plot(fine, 1 - (1 - 1 / size) ** (fine * size), ":", color="black", label="cells: 1 − (1 − 1/D_c)^d")
-    ax.set_xlabel("samples of the skill d/D_c")
-    ax.set_ylabel("strength R/S")
-    ax.legend(frameon=False, fontsize="small")
-    ax = axes[0, 1]
-    for colour, skill in zip(PALETTE, record["skill"].values, strict=False):
-        mean, error = _mean(record["shared"].sel(skill=skill))
-        ax.errorbar(record["data"], mean, 3 * error, color=colour, marker="o", linestyle="none", label=f"skill {skill}")
-        ax.plot(record["data"], record["shared_form"].sel(skill=skill), color=colour)
-        ax.plot(record["data"], record["shared_printed"].sel(skill=skill), "--", color=colour, linewidth=1)
-    ax.set_xscale("log")
-    ax.set_xlabel("data D (samples of five skills)")
-    ax.set_ylabel("mean strength R/S (dashed: printed)")
-    ax.legend(frameon=False, fontsize="small")
-    return figure
+    ax.set(xlabel="samples of the skill d/D_c", ylabel="strength R/S")
+
+
+def _draw_shared(record: xr.Dataset, ax: Axes) -> None:
+    """Five skills that share their data."""
+    for colour, skill in zip(plots.PALETTE, record["skill"].values, strict=False):
+        one = record.sel(skill=skill)
+        _points(ax, one["shared"], colour, f"skill {skill}")
+        ax.plot(one["data"], one["shared_form"], color=colour)
+        ax.plot(one["data"], one["shared_printed"], "--", color=colour, linewidth=1)
+    label = "mean strength R/S (dashed: printed)"
+    ax.set(xscale="log", xlabel="data D (samples of five skills)", ylabel=label)
 
 
 EXPERIMENT = Experiment(
-    title="Emergence with data",
-    source="layerwise (5.5), FIG. 5.1(b)",
-    kind="figure",
-    claims=(CURVE, LOSS, CELLS, SHARED, TRAINED, FINAL, UNSEEN),
-    scales=SCALES,
-    run=run,
-    check=check,
-    plot=plot,
+    Source("layerwise", equation="5.5", figure="5.1(b)"),
+    Config(),
+    run,
+    claims=(
+        Claim(
+            "eq5.5-strength",
+            "the strength with d < D_c samples is S (1 − √(1 − d/D_c))",
+            _curve,
+            Source("layerwise", equation="5.5, B.26"),
+        ),
+        Claim(
+            "eqB.42-loss",
+            "the loss of the skill with d < D_c samples is ½ S² (1 − d/D_c)",
+            _loss,
+            Source("layerwise", equation="B.42"),
+        ),
+        Claim(
+            "eq5.4-cells",
+            "a basis with the properties (5.4) needs D_c samples to learn the skill",
+            _cells,
+            Source("layerwise", equation="5.4, 5.5"),
+        ),
+        Claim(
+            "eq5.5-shared",
+            "with D samples of five skills, skill k has the mean strength S E[min(d_k/D_c, 1)], "
+            "d_k ~ Binomial(D, P(k))",
+            _in_common,
+            Source("layerwise", equation="5.5"),
+            kind="derived",
+        ),
+        Claim(
+            "eq5.3-trained",
+            "gradient flow from a small start finds the minimum norm",
+            lambda r: equal(
+                r["flow"] - r["left_over"], r["least_norm"], 1e-6, note="after the unseen part of the start"
+            ),
+            Source("layerwise", equation="5.3", theorem="Lemma 2"),
+        ),
+        Claim(
+            "eqB.39-final",
+            "a² ends where the conserved quantities put it",
+            lambda r: equal(r["a_square"], r["a_square_form"], 1e-6, note="random samples and starts"),
+            Source("layerwise", equation="B.39"),
+        ),
+        Claim(
+            "eqB.41-unseen",
+            "what the samples do not see of B a stays at its start: (I − UUᵀ) B(0) a(0)",
+            _unseen,
+            Source("layerwise", equation="B.41"),
+        ),
+    ),
+    picture=Panels(_draw_alone, _draw_shared),
+    smoke={"basis": 20, "trials": 150},
+    paper={"basis": 200, "trials": 1000},
+    model="Multilinear",
+    adapted="the extended model in place of the network",
 )

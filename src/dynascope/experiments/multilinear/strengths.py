@@ -1,6 +1,8 @@
-"""Equations (4.11), (4.17), (4.26), (4.28), (C.4): strengths and losses against gradient flow and gradient descent."""
+"""layerwise (4.11), (4.17), (4.26), (4.28), (C.4): Strengths and losses of many skills.
 
-import time
+Closed forms against gradient flow and gradient descent.
+"""
+
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,11 +10,15 @@ import numpy as np
 import xarray as xr
 from scipy.integrate import solve_ivp
 
-from dynascope.experiments.claims import Claim, three_errors
-from dynascope.experiments.multilinear.recorded import recorded
-from dynascope.experiments.registry import Experiment
+from dynascope import plots
+from dynascope.experiments.claims import Claim, Judgement, Measured, corrected, equal
+from dynascope.experiments.experiment import Axes, Experiment, Panels, recorded
+from dynascope.experiments.sources import Source
 from dynascope.models.multilinear import Multilinear
 from dynascope.models.multilinear.extended import scaled_skill
+from dynascope.statistics.errors import over_trials
+
+EXPONENT, TARGET, INITIAL, RATE = 0.6, 2.0, 0.2, 0.2
 
 
 @dataclass(frozen=True)
@@ -28,29 +34,9 @@ class Config:
     seed: int = 4
 
 
-SCALES = {"smoke": Config(cases=8, steps=200, trials=100), "laptop": Config(), "paper": Config(cases=200, trials=4000)}
-FLOW = Claim("eq4.11-flow", "layerwise (4.11), (B.1)", "under gradient flow the strength of a skill follows (4.11)")
-LINEAR = Claim("eqC.4-flow", "layerwise (C.4)", "the strength in the linear model is S − (S − R(0)) exp(−η P(k) T)")
-DESCENT = Claim(
-    "eq4.17-descent", "layerwise (4.17)", "the loss of gradient descent on all skills follows (4.17) over time"
-)
-TOGETHER = Claim(
-    "eq4.17-together",
-    "layerwise (4.17), averaged over d_k",
-    "the mean loss of SGD on D samples with N skills is (4.17) averaged over d_k ~ Binomial(D, P(k))",
-)
-ONE_SHOT = Claim(
-    "eq4.26-one-shot", "layerwise (4.26), (B.12)", "after long training a skill stands at S, or at R(0) if never seen"
-)
-START = Claim("eq4.28-start", "layerwise (4.28)", "the loss with D samples is ½ S² Σ P(k) (1 − P(k))^D")
-EXPONENT, TARGET, INITIAL, RATE = 0.6, 2.0, 0.2, 0.2
-
-
 def run(config: Config) -> xr.Dataset:
     """Integrate, descend and sample, and note what the closed forms give."""
-    begun = time.perf_counter()
-    record = xr.merge([_flows(config), _descents(config), _long_runs(config)])
-    return recorded(record, config, begun)
+    return xr.merge([_flows(config), _descents(config), _long_runs(config)])
 
 
 def _flows(config: Config) -> xr.Dataset:
@@ -63,14 +49,12 @@ def _flows(config: Config) -> xr.Dataset:
         options = {"skill_exponent": alpha, "target": target, "learning_rate": rate, "initial": start}
         share = rank ** -(alpha + 1) / np.sum(np.arange(1.0, config.skills + 1) ** -(alpha + 1))
         steps = random.uniform(0.1, 1.5) * np.log(target / start) / (rate * share * target)
-        flow = scaled_skill(1.0, frequency=share, target=target).solve(
-            [steps], np.sqrt(start), [np.sqrt(start)], learning_rate=rate
-        )
+        skill, root = scaled_skill(1.0, frequency=share, target=target), np.sqrt(start)
         straight = solve_ivp(
             lambda _, w, pull=rate * share, goal=target: pull * (goal - w), (0, steps), [start], rtol=1e-11, atol=1e-13
         )
         found[:, case] = (
-            flow["strength"][0],
+            skill.solve([steps], root, [root], learning_rate=rate)["strength"][0],
             Multilinear(config.skills, **options).strength(rank, time=steps),
             straight.y[0, -1],
             Multilinear(config.skills, **options, linear=True).strength(rank, time=steps),
@@ -86,30 +70,25 @@ def _model(config: Config, rate: float = RATE) -> Multilinear:
 def _descents(config: Config) -> xr.Dataset:
     """Losses at step sizes η and η/2 over the same exposure: whole gradient, and SGD on samples with N skills."""
     moments = np.linspace(0, config.steps, 9)[1:].round()
-    both: dict[str, Any] = {}
+    limits: dict[str, Any] = {"data": config.data, "parameters": config.known}
+    found: dict[str, np.ndarray] = {}
     for halving, name in enumerate(("coarse", "fine")):
-        times = moments * 2**halving
-        model, steps = _model(config, RATE / 2**halving), config.steps * 2**halving
-        whole = model.simulate(steps, 0, 1, save_points=times)
-        some = model.simulate(
-            steps, 20, config.trials, data=config.data, parameters=config.known, save_points=times, seed=config.seed
-        )
-        both[f"descent_{name}"] = ("moment", whole["loss"].values[0])
-        both[f"sgd_{name}"] = ("moment", some["loss"].mean("trial").values)
-        both[f"sgd_{name}_error"] = ("moment", some["loss"].std("trial", ddof=1).values / np.sqrt(config.trials))
-    model = _model(config)
-    both["descent_form"] = ("moment", model.loss(time=moments))
-    both["sgd_form"] = ("moment", model.loss(time=moments, data=config.data, parameters=config.known))
-    return xr.Dataset(both, coords={"moment": ("moment", moments, {"units": "training steps"})})
+        times, steps = moments * 2**halving, config.steps * 2**halving
+        model = _model(config, RATE / 2**halving)
+        some = model.simulate(steps, 20, config.trials, **limits, save_points=times, seed=config.seed)["loss"]
+        found[f"descent_{name}"] = model.simulate(steps, 0, 1, save_points=times)["loss"].values[0]
+        found[f"sgd_{name}"], found[f"sgd_{name}_error"] = over_trials(some)
+    found["descent_form"] = _model(config).loss(time=moments)
+    found["sgd_form"] = _model(config).loss(time=moments, **limits)
+    values = {name: ("moment", value) for name, value in found.items()}
+    return xr.Dataset(values, coords={"moment": ("moment", moments, {"units": "training steps"})})
 
 
 def _long_runs(config: Config) -> xr.Dataset:
     """Descent on D samples until every skill that occurs is learned."""
     model = _model(config, 0.45)
-    steps = int(25 * config.data / TARGET)
-    done = model.simulate(
-        steps, 0, config.trials, data=config.data, seed=config.seed, save_points=2, track=np.arange(1, 41)
-    ).isel(time=-1)
+    options: dict[str, Any] = {"data": config.data, "seed": config.seed, "track": np.arange(1, 41)}
+    done = model.simulate(int(25 * config.data / TARGET), 0, config.trials, save_points=2, **options).isel(time=-1)
     return xr.Dataset(
         {
             "final_strength": (("trial", "skill"), done["strength"].values),
@@ -119,64 +98,90 @@ def _long_runs(config: Config) -> xr.Dataset:
     )
 
 
-def check(record: xr.Dataset) -> tuple[Claim, ...]:
-    """Compare; a step size's error is bounded by what halving it changes."""
-    scale = float(abs(record["flow_form"]).max())
-    halved = {name: abs(record[f"{name}_coarse"] - record[f"{name}_fine"]).values for name in ("descent", "sgd")}
-    strength, loss = record["final_strength"].values, record["final_loss"].values
+def _solved(record: xr.Dataset, solver: str, form: str, note: str) -> Judgement:
+    """Hold a flow against its closed form, within the error of the solver."""
+    return equal(record[solver], record[form], 1e-8 * float(abs(record["flow_form"]).max()), note=note)
+
+
+def _followed(record: xr.Dataset, name: str, losses: Measured, *, share: float = 1.0, note: str) -> Judgement:
+    """Hold losses against (4.17); what halving the step size changes bounds its error."""
+    halved = abs(record[f"{name}_coarse"] - record[f"{name}_fine"])
+    return equal(losses, record[f"{name}_form"], share * halved, note=note)
+
+
+def _one_shot(record: xr.Dataset) -> Judgement:
+    strength = record["final_strength"].values
     nearest = np.minimum(abs(strength - TARGET), abs(strength - INITIAL)).max()
-    error = float(loss.std(ddof=1) / np.sqrt(loss.size))
+    return equal(nearest, 0.0, 1e-6, note="largest distance from both, over 40 skills and all trials")
+
+
+def _start(record: xr.Dataset) -> Judgement:
     form = float(record["final_form"])
-    return (
-        FLOW.equals(record["flow"], record["flow_form"], 1e-8 * scale, note="random parameters; the solver's 1e-8"),
-        LINEAR.equals(record["linear_flow"], record["linear_form"], 1e-8 * scale, note="random parameters"),
-        DESCENT.equals(
-            record["descent_fine"], record["descent_form"], 1.5 * halved["descent"], note="bound: halving the step"
-        ),
-        TOGETHER.equals(
-            record["sgd_fine"],
-            record["sgd_form"],
-            three_errors(record["sgd_fine_error"]) + halved["sgd"],
-            note="three standard errors and what halving the step changes",
-        ),
-        ONE_SHOT.equals(nearest, 0.0, 1e-6, note="largest distance from both, over 40 skills and all trials"),
-        START.corrects(
-            loss.mean(),
-            form,
-            three_errors(error),
-            published=form / (1 - INITIAL / TARGET) ** 2,
-            standard_error=error,
-            note="½ (S − R(0))² Σ P(k) (1 − P(k))^D: skills never seen keep R(0), here a tenth of S",
-        ),
+    return corrected(
+        over_trials(record["final_loss"]),
+        form,
+        published=form / (1 - INITIAL / TARGET) ** 2,
+        note="½ (S − R(0))² Σ P(k) (1 − P(k))^D: skills never seen keep R(0), here a tenth of S",
     )
 
 
-def plot(record: xr.Dataset) -> Any:
-    """Draw trained losses over their closed forms."""
-    from dynascope.plots import PALETTE, new_figure  # noqa: PLC0415 (computing never imports plotting)
-
-    figure, axes = new_figure(width=5.5, height=4.0)
-    ax = axes[0, 0]
+def _draw(record: xr.Dataset, ax: Axes) -> None:
+    """Trained losses over their closed forms."""
     labels = {"descent": "all skills, unlimited data", "sgd": "SGD on D samples with N skills"}
-    for colour, (name, label) in zip(PALETTE, labels.items(), strict=False):
+    for colour, (name, label) in zip(plots.PALETTE, labels.items(), strict=False):
         error = 3 * record[f"{name}_fine_error"] if name == "sgd" else None
-        ax.errorbar(
-            record["moment"], record[f"{name}_fine"], error, color=colour, marker="o", linestyle="none", label=label
-        )
+        ax.errorbar(record["moment"], record[f"{name}_fine"], error, color=colour, fmt="o", label=label)
         ax.plot(record["moment"], record[f"{name}_form"], color=colour, label=f"{label}: (4.17)")
-    ax.set_xlabel("time (training steps)")
-    ax.set_ylabel("loss")
-    ax.legend(frameon=False, fontsize="small")
-    return figure
+    ax.set(xlabel="time (training steps)", ylabel="loss")
 
 
 EXPERIMENT = Experiment(
-    title="Strengths and losses of many skills",
-    source="layerwise (4.11), (4.17), (4.26), (4.28), (C.4)",
-    kind="equation",
-    claims=(FLOW, LINEAR, DESCENT, TOGETHER, ONE_SHOT, START),
-    scales=SCALES,
-    run=run,
-    check=check,
-    plot=plot,
+    Source("layerwise", equation="4.11, 4.17, 4.26, 4.28, C.4"),
+    Config(),
+    run,
+    claims=(
+        Claim(
+            "eq4.11-flow",
+            "under gradient flow the strength of a skill follows (4.11)",
+            lambda r: _solved(r, "flow", "flow_form", note="random parameters; the solver's 1e-8"),
+            Source("layerwise", equation="4.11, B.1"),
+        ),
+        Claim(
+            "eqC.4-flow",
+            "the strength in the linear model is S − (S − R(0)) exp(−η P(k) T)",
+            lambda r: _solved(r, "linear_flow", "linear_form", note="random parameters"),
+            Source("layerwise", equation="C.4"),
+        ),
+        Claim(
+            "eq4.17-descent",
+            "the loss of gradient descent on all skills follows (4.17) over time",
+            lambda r: _followed(r, "descent", r["descent_fine"], share=1.5, note="bound: halving the step"),
+            Source("layerwise", equation="4.17"),
+        ),
+        Claim(
+            "eq4.17-together",
+            "the mean loss of SGD on D samples with N skills is (4.17) averaged over d_k ~ Binomial(D, P(k))",
+            lambda r: _followed(
+                r, "sgd", recorded(r, "sgd_fine"), note="three standard errors and what halving the step changes"
+            ),
+            Source("layerwise", equation="4.17"),
+            kind="derived",
+        ),
+        Claim(
+            "eq4.26-one-shot",
+            "after long training a skill stands at S, or at R(0) if never seen",
+            _one_shot,
+            Source("layerwise", equation="4.26, B.12"),
+        ),
+        Claim(
+            "eq4.28-start",
+            "the loss with D samples is ½ S² Σ P(k) (1 − P(k))^D",
+            _start,
+            Source("layerwise", equation="4.28"),
+        ),
+    ),
+    picture=Panels(_draw, width=5.5, height=4.0),
+    smoke={"cases": 8, "steps": 200, "trials": 100},
+    paper={"cases": 200, "trials": 4000},
+    model="Multilinear",
 )

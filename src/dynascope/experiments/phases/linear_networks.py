@@ -1,25 +1,25 @@
-"""FIG. 5(a): deep linear networks with orthogonal weights on orthonormal data, with small and large steps and dropout.
+"""spring-block Figure 5(a): Deep linear networks from orthogonal weights.
 
-Without biases gradient flow keeps W_{ℓ+1}ᵀ W_{ℓ+1} − W_ℓ W_ℓᵀ, which is 0 at orthogonal weights of one width. With
-orthonormal data the Gram matrix of layer ℓ is then the ℓ-th power of that of layer 1, whatever the loss: one layer
-tells the whole load curve. It is straight as far as one direction between the classes grows and all others stay.
+On orthonormal data, with small and large steps and dropout. Without biases gradient flow keeps
+W_{ℓ+1}ᵀ W_{ℓ+1} − W_ℓ W_ℓᵀ, which is 0 at orthogonal weights of one width. With orthonormal data the Gram matrix of
+layer ℓ is then the ℓ-th power of that of layer 1, whatever the loss: one layer tells the whole load curve. It is
+straight as far as one direction between the classes grows and all others stay.
 """
 
-import time
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import xarray as xr
 from jaxtyping import Float, Int
 from scipy.stats import ortho_group
 
-from dynascope.experiments.claims import Claim, three_errors
-from dynascope.experiments.phases import curves
-from dynascope.experiments.registry import Experiment
-from dynascope.measure.separation import curvature
-from dynascope.networks import Ensemble
-from dynascope.networks.mlp_variants import OrthogonalMLP
+from dynascope import networks
+from dynascope.experiments.claims import Claim, Judgement, below
+from dynascope.experiments.experiment import Axes
+from dynascope.experiments.phases.curves import LOAD, NetworkExperiment, curves, draw_kind, side_by_side
+from dynascope.experiments.phases.shapes import bend
+from dynascope.experiments.sources import Source
 from dynascope.statistics.errors import over_trials
 
 # name -> (loss, whether all samples make a step)
@@ -54,20 +54,14 @@ class Config:
 
 def run(config: Config) -> xr.Dataset:
     """Train every kind of network in every setting from the same weights and labels."""
-    begun = time.perf_counter()
     random = np.random.default_rng(0)
     x = ortho_group.rvs(config.width, random_state=random)
     y = random.integers(2, size=(config.seeds, config.width))
     found = [_trained(config, x, y, *kind) for kind in KINDS.values()]
     load, balanced, loss = (np.stack(each) for each in zip(*found, strict=True))
-    dims = ("kind", "setting", "trial")
-    values = {
-        "load": ((*dims, "layer"), load, {"long_name": "load D (natural logarithm)"}),
-        "balanced_load": ((*dims, "layer"), balanced, {"long_name": "load that the first layer and balance imply"}),
-        "score": (dims, loss, {"long_name": "loss"}),
-    }
-    coords = {"kind": list(KINDS), "setting": list(SETTINGS), "layer": np.arange(config.depth + 1)}
-    return curves.recorded(values, coords, config, begun)
+    record = curves(load, loss, kinds=list(KINDS), settings=SETTINGS, names=(LOAD, "loss"))
+    implied = (record["load"].dims, balanced, {"long_name": "load that the first layer and balance imply"})
+    return record.assign(balanced_load=implied)
 
 
 def _trained(
@@ -78,8 +72,8 @@ def _trained(
     batch = len(x) if whole else config.batch_size
     summed = batch * (2 if loss == "mse" else 1)  # an ensemble's loss is the mean over samples and outputs
     own = np.tile(y, (len(SETTINGS), 1))
-    ensemble = Ensemble(
-        OrthogonalMLP(config.width, 2, width=config.width, depth=config.depth),
+    ensemble = networks.Ensemble(
+        networks.mlp_variants.OrthogonalMLP(config.width, 2, width=config.width, depth=config.depth),
         trials=list(range(config.seeds)) * len(SETTINGS),
         learning_rate=np.repeat([small, large, small], config.seeds) * summed,
         batch_size=batch,
@@ -118,80 +112,98 @@ def balanced_load(
     return np.asarray(np.log(powers @ within_share / (powers @ between_share)))
 
 
-CLAIMS = {
-    name: Claim(f"fig-5a-{name}", "spring-block FIG. 5(a)", text)
-    for name, text in (
-        ("straight", "deep linear networks from orthogonal weights, small steps, squared loss: a straight load curve"),
-        ("balance", "with small steps the first layer implies the whole curve: Gram matrices are powers of its own"),
-        ("step", "steps ten times as large bend the curve to convex (squared loss, small batches)"),
-        ("step-full", "so do they with full batches, where steps are the only noise"),
-        ("dropout", "dropout bends the curve to convex (squared loss)"),
-        ("entropy-straight", "with cross-entropy, too, small steps give a straight load curve"),
-        ("entropy-step", "with cross-entropy, too, large steps bend the curve to convex (small batches)"),
-        ("entropy-dropout", "with cross-entropy, too, dropout bends the curve to convex"),
-    )
-}
+def _read(record: xr.Dataset) -> xr.Dataset:
+    """Curvature, and how far the last load is from what balance implies, in units of the mean work of a layer."""
+    load = record["load"]  # (kind, setting, trial, layer)
+    work = (load[..., 0] - load[..., -1]) / (load.sizes["layer"] - 1)
+    astray = abs(load - record["balanced_load"])[..., -1] / work
+    return xr.Dataset({"bend": bend(load) / work, "astray": astray})
 
 
-def check(record: xr.Dataset) -> tuple[Claim, ...]:
-    """Judge curvature in units of the mean work of a layer, run by run."""
-    order = ("kind", "setting", "trial", "layer")
-    load = record["load"].transpose(*order).values
-    work = (load[..., 0] - load[..., -1]) / (load.shape[-1] - 1)
-    bends = curvature(load) / work
-    bend, error = over_trials(bends)  # (kind, setting)
-    astray = np.abs(load - record["balanced_load"].transpose(*order).values)[..., -1] / work
-    small, large, dropout = range(len(SETTINGS))
-    small_batches, full = [0, 2], [1, 3]  # squared loss, cross-entropy
-    squared, entropy = [0, 1], [2, 3]
+SMALL, LARGE, DROPOUT = range(len(SETTINGS))
+SQUARED, ENTROPY = [0, 1], [2, 3]  # kinds: in small batches, in full ones
+
+
+def _balanced(seen: xr.Dataset) -> Judgement:
+    full = [SQUARED[1], ENTROPY[1]]
     note = "last load less the implied one, full batches, in units of the mean work: the largest of all runs"
-    judged = {"balance": CLAIMS["balance"].falls_below(astray[full, small].max(axis=-1), _FLOW, 0.0, note=note)}
-    for name, kinds in {"straight": squared, "entropy-straight": entropy}.items():
-        most = np.abs(bends[kinds, small]).max(axis=-1)  # the spread of runs must not pass for a straight line
-        judged[name] = CLAIMS[name].falls_below(
-            most, _STRAIGHT, 0.0, note="curvature over mean work, the largest of all runs"
-        )
-    for name, (kinds, setting) in {
-        "step": (small_batches[:1], large),
-        "step-full": (full[:1], large),
-        "dropout": (squared, dropout),
-        "entropy-step": (small_batches[1:], large),
-        "entropy-dropout": (entropy, dropout),
-    }.items():
-        tolerance = three_errors(error[kinds, setting])
-        judged[name] = CLAIMS[name].falls_below(bend[kinds, setting], -_STRAIGHT, tolerance, note=_against(bend, kinds))
-    return tuple(judged[name] for name in CLAIMS)
+    return below(seen["astray"][full, SMALL].max("trial"), _FLOW, note=note)
 
 
-def _against(bend: np.ndarray, kinds: list[int]) -> str:
-    return f"curvature over mean work; with small steps {', '.join(f'{each:.2g}' for each in bend[kinds, 0])}"
+def _straight(seen: xr.Dataset, *, kinds: list[int]) -> Judgement:
+    most = abs(seen["bend"][kinds, SMALL]).max("trial")  # the spread of runs must not pass for a straight line
+    return below(most, _STRAIGHT, note="curvature over mean work, the largest of all runs")
 
 
-def plot(record: xr.Dataset) -> Any:
-    """Draw the load curves, and dashed what the first layer implies if neighbouring layers are balanced."""
-    figure = curves.plot(record)
-    implied = record["balanced_load"].mean("trial")
-    for ax, kind in zip(figure.axes, record["kind"].values, strict=True):
-        for setting, line in zip(record["setting"].values, ax.get_lines(), strict=False):
-            ax.plot(record["layer"], implied.sel(kind=kind, setting=setting), "--", color=line.get_color(), alpha=0.6)
-        ax.plot([], [], "--", color="grey", label="implied by layer 1")
-        ax.set_ylim(float(record["load"].min()) - 0.5, float(record["load"].max()) + 0.5)
-        ax.legend(frameon=False, fontsize="small")
-    return figure
+def _convex(seen: xr.Dataset, *, kinds: list[int], setting: int) -> Judgement:
+    small = ", ".join(f"{each:.2g}" for each in seen["bend"][kinds, SMALL].mean("trial").values)
+    note = f"curvature over mean work; with small steps {small}"
+    return below(over_trials(seen["bend"][kinds, setting]), -_STRAIGHT, note=note)
 
 
-_LAPTOP = Config(epochs=200, seeds=4)
-EXPERIMENT = Experiment(
-    title="Deep linear networks from orthogonal weights",
-    source="spring-block FIG. 5(a)",
-    kind="figure",
-    claims=tuple(CLAIMS.values()),
-    scales={
-        "smoke": replace(_LAPTOP, width=32, depth=5, epochs=120, learning_rate=(0.001, 0.03)),
-        "laptop": _LAPTOP,
-        "paper": Config(),  # 3200 steps of 60 networks four times: about 15 s on a GPU
-    },
-    run=run,
-    check=check,
-    plot=plot,
+def _draw(record: xr.Dataset, ax: Axes, *, kind: int) -> None:
+    """The load curves, and dashed what the first layer implies if neighbouring layers are balanced."""
+    draw_kind(record, ax, kind=kind)
+    implied = record["balanced_load"].isel(kind=kind).mean("trial")
+    for curve, line in zip(implied, ax.get_lines(), strict=False):
+        ax.plot(record["layer"], curve, "--", color=line.get_color(), alpha=0.6)
+    ax.plot([], [], "--", color="grey", label="implied by layer 1")
+    ax.set_ylim(float(record["load"].min()) - 0.5, float(record["load"].max()) + 0.5)
+
+
+EXPERIMENT = NetworkExperiment(
+    Source("spring-block", figure="5(a)"),
+    Config(),  # 3200 steps of 60 networks four times: about 15 s on a GPU
+    run,
+    claims=(
+        Claim(
+            "fig-5a-straight",
+            "deep linear networks from orthogonal weights, small steps, squared loss: a straight load curve",
+            partial(_straight, kinds=SQUARED),
+        ),
+        Claim(
+            "fig-5a-balance",
+            "with small steps the first layer implies the whole curve: Gram matrices are powers of its own",
+            _balanced,
+            kind="derived",
+        ),
+        Claim(
+            "fig-5a-step",
+            "steps ten times as large bend the curve to convex (squared loss, small batches)",
+            partial(_convex, kinds=SQUARED[:1], setting=LARGE),
+        ),
+        Claim(
+            "fig-5a-step-full",
+            "so do they with full batches, where steps are the only noise",
+            partial(_convex, kinds=SQUARED[1:], setting=LARGE),
+            settles_at="paper",
+        ),
+        Claim(
+            "fig-5a-dropout",
+            "dropout bends the curve to convex (squared loss)",
+            partial(_convex, kinds=SQUARED, setting=DROPOUT),
+        ),
+        Claim(
+            "fig-5a-entropy-straight",
+            "with cross-entropy, too, small steps give a straight load curve",
+            partial(_straight, kinds=ENTROPY),
+        ),
+        Claim(
+            "fig-5a-entropy-step",
+            "with cross-entropy, too, large steps bend the curve to convex (small batches)",
+            partial(_convex, kinds=ENTROPY[:1], setting=LARGE),
+            settles_at="paper",
+        ),
+        Claim(
+            "fig-5a-entropy-dropout",
+            "with cross-entropy, too, dropout bends the curve to convex",
+            partial(_convex, kinds=ENTROPY, setting=DROPOUT),
+        ),
+    ),
+    picture=side_by_side(len(KINDS), _draw),
+    read=_read,
+    smoke={"width": 32, "depth": 5, "epochs": 120, "learning_rate": (0.001, 0.03), "seeds": 4},
+    laptop={"epochs": 200, "seeds": 4},
+    needs=("torch",),
+    adapted="loss, width, depth, batches and epochs, which the source leaves out",
 )

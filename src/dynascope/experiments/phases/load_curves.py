@@ -11,15 +11,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from dynascope import networks
 from dynascope.data import images
-from dynascope.networks import MLP, Ensemble
-from dynascope.networks.arguments import device
-from dynascope.networks.mlp_variants import ConstantMLP
-from dynascope.networks.network import Network
 from dynascope.sweep.plan import make_plan
 from dynascope.sweep.workload import Configuration, Workload
 
 PROBES = ("train", "test")
+Images = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # and their labels: training, test
 DEFAULTS: dict[str, Any] = {
     "slope": 0.0,  # of the leaky ReLU below 0: 0 is most nonlinear, 1 linear
     "dropout": 0.0,
@@ -54,12 +52,11 @@ def train(pack: Sequence[Mapping[str, Any]]) -> list[xr.Dataset]:
     ('probe', 'layer')
     """
     first = pack[0]
-    x, y, xt, yt = data_set(first["data"], first["size"], first["samples"], first["tested"])
-    batch = min(first["batch_size"], len(x))
-    steps = len(x) // batch * first["epochs"]
+    data = data_set(first["data"], first["size"], first["samples"], first["tested"])
+    batch, steps = batches(len(data[0]), first["batch_size"], first["epochs"])
     column = {name: [each[name] for each in pack] for name in ("slope", "dropout", "data_noise", "learning_rate")}
-    ensemble = Ensemble(
-        _network(first, x.shape[1:], int(y.max()) + 1),
+    ensemble = networks.Ensemble(
+        _network(first, data),
         trials=[each["seed"] for each in pack],
         learning_rate=column["learning_rate"],
         batch_size=batch,
@@ -69,6 +66,7 @@ def train(pack: Sequence[Mapping[str, Any]]) -> list[xr.Dataset]:
         vary={"slope": column["slope"], "dropout": column["dropout"]},
         sampling="shuffled",
     )
+    x, y, xt, yt = data
     probe = {"train": (x, y), "test": (xt, yt)}
     run = ensemble.train(x, y, steps, probe=probe, record_every=[steps], measures=("load", "load_pinv"), progress=False)
     last = run[["load", "load_pinv", "accuracy", "loss"]].isel(step=-1, drop=True)
@@ -76,19 +74,50 @@ def train(pack: Sequence[Mapping[str, Any]]) -> list[xr.Dataset]:
     return [last.isel(trial=index).assign_attrs({}) for index in range(len(pack))]
 
 
-def _network(settings: Mapping[str, Any], shape: tuple[int, ...], classes: int) -> Network:
-    size: dict[str, Any] = {"width": settings["width"], "depth": settings["depth"]}
+def _network(settings: Mapping[str, Any], data: Images) -> "networks.MLP":
+    size = {"width": settings["width"], "depth": settings["depth"]}
     if settings["normalisation"] == "constant":
-        return ConstantMLP(shape, classes, **size)
+        return networks.mlp_variants.ConstantMLP(*shape_of(data), **size)
     if settings["normalisation"] == "batch":
-        return MLP(shape, classes, batch_norm=True, **size)
+        return networks.MLP(*shape_of(data), batch_norm=True, **size)
     raise ValueError(f"normalisation must be one of batch, constant, got {settings['normalisation']!r}")
 
 
+def shape_of(data: Images) -> tuple[tuple[int, ...], int]:
+    """Shape of one image and number of classes: what a network's constructor asks for.
+
+    >>> shape_of(data_set("digits", 0, 8))
+    ((1, 8, 8), 10)
+    """
+    return data[0].shape[1:], int(data[1].max()) + 1
+
+
+def batches(samples: int, batch_size: int, epochs: int) -> tuple[int, int]:
+    """Size of a batch, at most all samples, and number of steps.
+
+    >>> batches(80, 20, 3), batches(80, 100, 3)
+    ((20, 12), (80, 3))
+    """
+    batch = min(batch_size, samples)
+    return batch, samples // batch * epochs
+
+
+def follow(ensemble: "networks.Ensemble", data: Images, at: list[int], later: Any = None) -> xr.Dataset:
+    """Train up to the last of the given steps, and measure on training and test data at each of them.
+
+    later: settings that change on the way, as `Ensemble.train` takes them
+
+    >>> data = data_set("digits", 0, 8)
+    >>> follow(networks.Ensemble(networks.MLP(*shape_of(data), width=8, depth=2), trials=2), data, [2])["load"].dims
+    ('trial', 'step', 'probe', 'layer')
+    """
+    x, y, xt, yt = data
+    probe = {"train": (x, y), "test": (xt, yt)}
+    return ensemble.train(x, y, at[-1], probe=probe, record_every=at, measures="load", later=later, progress=False)
+
+
 @cache
-def data_set(
-    name: str, size: int, samples: int, tested: int = 0
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def data_set(name: str, size: int, samples: int, tested: int = 0) -> Images:
     """Images and labels, training and test; with mean 0 and deviation 1, which networks without batch norm need.
 
     >>> data_set("digits", 0, 8)[0].shape
@@ -108,7 +137,7 @@ def seconds(settings: Mapping[str, Any]) -> float:
     """
     x = data_set(settings["data"], settings["size"], settings["samples"], settings["tested"])[0]
     weights = settings["width"] * (np.prod(x.shape[1:]) + (settings["depth"] - 1) * settings["width"])
-    steps = len(x) // min(settings["batch_size"], len(x)) * settings["epochs"]
+    _, steps = batches(len(x), settings["batch_size"], settings["epochs"])
     return float(6 * weights * len(x) * settings["epochs"] / 1e10 + 1e-4 * steps + 1e-2)
 
 
@@ -136,18 +165,17 @@ def run_grid(grid: Mapping[str, Sequence[Any]], *, seeds: int, fixed: Mapping[st
             records = train([plan.tasks[index].configuration for index in chosen])
             trained |= dict(zip(chosen, records, strict=True))
     stacked = xr.concat([trained[index] for index in range(len(plan.tasks))], "run")
-    shape = tuple(map(len, plan.axes.values()))
+    axes = {"trial" if name == "seed" else name: np.array(values) for name, values in plan.axes.items()}
+    shape = tuple(map(len, axes.values()))
     values = {
-        name: ((*plan.axes, *each.dims[1:]), each.values.reshape((*shape, *each.shape[1:])))
+        name: ((*axes, *each.dims[1:]), each.values.reshape((*shape, *each.shape[1:])))
         for name, each in stacked.data_vars.items()
     }
-    coords = {name: (name, np.array(values)) for name, values in plan.axes.items()}
-    found = xr.Dataset(values, coords=coords | {"probe": list(PROBES), "layer": stacked["layer"].values})
-    return found.rename(seed="trial")
+    return xr.Dataset(values, coords=axes | {"probe": list(PROBES), "layer": stacked["layer"].values})
 
 
 def _at_once(settings: Configuration) -> int:
     """How many networks to train side by side: what keeps a CPU's cache warm, and a GPU busy."""
     x = data_set(settings["data"], settings["size"], settings["samples"], settings["tested"])[0]
     values = min(settings["batch_size"], len(x)) * settings["width"] * settings["depth"]
-    return max(1, int(_VALUES[device(None).split(":")[0]] // values))
+    return max(1, int(_VALUES[networks.device(None).split(":")[0]] // values))

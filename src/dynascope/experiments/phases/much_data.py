@@ -1,18 +1,18 @@
-"""FIG. S12: load curves and test accuracy of wide networks on a whole data set."""
+"""spring-block Figure S12: Load curves on all of Fashion-MNIST.
 
-import time
-from dataclasses import dataclass, replace
-from typing import Any
+Load curves and test accuracy of wide networks on a whole data set.
+"""
+
+from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
 
 from dynascope.experiments.claims import Claim
-from dynascope.experiments.phases.curves import plot, recorded
+from dynascope.experiments.phases.curves import NetworkExperiment, curves, side_by_side
 from dynascope.experiments.phases.load_curves import run_grid
 from dynascope.experiments.phases.shapes import best_where_straight
-from dynascope.experiments.registry import Experiment
-from dynascope.measure.separation import straightness
+from dynascope.experiments.sources import Source
 
 
 @dataclass(frozen=True)
@@ -37,64 +37,49 @@ class Config:
     samples: int = 0
 
 
-CLAIMS = tuple(
-    Claim(
-        f"fig-s12{panel}-accuracy",
-        f"spring-block FIG. S12({panel})",
-        f"all of Fashion-MNIST, {what}: test accuracy is best where the load curve is straightest",
-    )
-    for panel, what in (("a", "several batch sizes"), ("b", "several slopes, full batches"))
-)
-
-
 def run(config: Config) -> xr.Dataset:
     """Train both panels."""
-    begun = time.perf_counter()
     common = {name: getattr(config, name) for name in ("width", "data", "size", "samples")}
     small = {"slope": config.slope, "epochs": config.epochs, "learning_rate": config.learning_rate}
     full = {"batch_size": 10**9, "epochs": config.full_epochs, "learning_rate": config.full_rate}
-    grids: list[tuple[dict[str, list[Any]], dict[str, Any]]] = [
-        ({"batch_size": list(config.batch_sizes)}, small),
-        ({"slope": list(config.slopes)}, full),
+    trained = [
+        run_grid({"batch_size": config.batch_sizes}, seeds=config.seeds, fixed=common | small),
+        run_grid({"slope": config.slopes}, seeds=config.seeds, fixed=common | full),
     ]
-    trained = [run_grid(grid, seeds=config.seeds, fixed=common | own) for grid, own in grids]
-    dims = ("kind", "setting", "trial")
-    load, score = (np.stack([each[name].sel(probe=probe).values for each in trained])
-                   for name, probe in (("load", "train"), ("accuracy", "test")))  # fmt: skip
-    values = {
-        "load": ((*dims, "layer"), load, {"long_name": "load D (natural logarithm)"}),
-        "score": (dims, score, {"long_name": "test accuracy"}),
-    }
+    record = curves(
+        np.stack([each["load"].sel(probe="train").values for each in trained]),
+        np.stack([each["accuracy"].sel(probe="test").values for each in trained]),
+        kinds=[f"batch sizes at slope {config.slope:g}", "slopes, full batches"],
+        settings=range(len(config.slopes)),
+    )
     labels = [[f"batch {batch}" for batch in config.batch_sizes], [f"slope {slope:g}" for slope in config.slopes]]
-    values["label"] = (dims[:2], np.array(labels), {"long_name": "setting"})
-    kinds = [f"batch sizes at slope {config.slope:g}", "slopes, full batches"]
-    coords = {"kind": kinds, "setting": np.arange(len(config.slopes))}
-    return recorded(values, coords | {"layer": trained[0]["layer"].values}, config, begun)
+    return record.assign(label=(("kind", "setting"), np.array(labels), {"long_name": "setting"}))
 
 
-def check(record: xr.Dataset) -> tuple[Claim, ...]:
-    """The accuracy where the curve is straightest beside the best, and beside the worst as its rival."""
-    loads = record["load"].transpose("kind", "setting", "trial", "layer").values
-    score = record["score"].transpose("kind", "setting", "trial").values.astype(float)
-    panels = zip(CLAIMS, score, straightness(loads), strict=True)
-    return tuple(best_where_straight(claim, accuracy, straight) for claim, accuracy, straight in panels)
-
-
-LAPTOP = Config(
-    batch_sizes=(240, 60, 16), slopes=(0.0, 0.4, 0.8), epochs=12, full_epochs=150, full_rate=0.002, width=64,
-    data="digits", size=0,
-)  # fmt: skip
-EXPERIMENT = Experiment(
-    title="Load curves on all of Fashion-MNIST",
-    source="spring-block FIG. S12",
-    kind="figure",
-    claims=CLAIMS,
-    scales={
-        "smoke": replace(LAPTOP, samples=40, epochs=10, full_epochs=40, width=32),
-        "laptop": LAPTOP,
-        "paper": Config(),
-    },
-    run=run,
-    check=check,
-    plot=plot,
+_DIGITS = {"data": "digits", "size": 0, "width": 64, "epochs": 12, "full_epochs": 150, "full_rate": 0.002}
+_LAPTOP = {**_DIGITS, "batch_sizes": (240, 60, 16), "slopes": (0.0, 0.4, 0.8)}
+EXPERIMENT = NetworkExperiment(
+    Source("spring-block", figure="S12"),
+    Config(),
+    run,
+    claims=(
+        Claim(
+            "fig-s12a-accuracy",
+            "all of Fashion-MNIST, several batch sizes: test accuracy is best where the load curve is straightest",
+            lambda record: best_where_straight(record["score"][0], record["load"][0]),
+            Source("spring-block", figure="S12(a)"),
+            settles_at="paper",
+        ),
+        Claim(
+            "fig-s12b-accuracy",
+            "all of Fashion-MNIST, several slopes, full batches: "
+            "test accuracy is best where the load curve is straightest",
+            lambda record: best_where_straight(record["score"][1], record["load"][1]),
+            Source("spring-block", figure="S12(b)"),
+        ),
+    ),
+    picture=side_by_side(2),
+    smoke={**_LAPTOP, "samples": 40, "epochs": 10, "full_epochs": 40, "width": 32},
+    laptop=_LAPTOP,
+    adapted="epochs and batch sizes, which the source leaves out",
 )

@@ -1,25 +1,44 @@
-"""What the shape of load curves says about accuracy."""
+"""The shape of load curves: how they bend, how straight they are, and whether the straightest are best."""
 
-import numpy as np
-from jaxtyping import Float
+import xarray as xr
 
-from dynascope.experiments.claims import Claim, three_errors
-from dynascope.statistics.errors import over_trials
+from dynascope.experiments.claims import Judgement, equal
+from dynascope.measure.separation import curvature, straightness
+from dynascope.statistics.errors import Estimate, over_trials
 
 
-def best_where_straight(
-    claim: Claim, accuracy: Float[np.ndarray, "setting run"], straight: Float[np.ndarray, "setting run"]
-) -> Claim:
+def bend(load: xr.DataArray) -> xr.DataArray:
+    """Curvature of each of many curves.
+
+    >>> bend(xr.DataArray([[3.0, 3.0, 2.0, 0.0]], dims=("trial", "layer"))).dims
+    ('trial',)
+    """
+    return xr.apply_ufunc(curvature, load, input_core_dims=[["layer"]])
+
+
+def straight(load: xr.DataArray) -> xr.DataArray:
+    """Straightness of each of many curves.
+
+    >>> float(straight(xr.DataArray([3.0, 2.0, 1.0], dims="layer")))
+    1.0
+    """
+    return xr.apply_ufunc(straightness, load, input_core_dims=[["layer"]])
+
+
+def best_where_straight(accuracy: xr.DataArray, load: xr.DataArray) -> Judgement:
     """Judge that accuracy where load curves are straightest is the best, with the worst as its rival.
 
-    >>> claim = Claim("s5", "S5", "straight is best")
-    >>> best_where_straight(claim, np.array([[0.8, 0.9], [0.5, 0.6]]), np.array([[1.0, 1.0], [0.9, 0.9]])).verdict
+    accuracy: over (setting, trial); load: over (setting, trial, layer)
+
+    >>> line, arc = xr.DataArray([2.0, 1.0, 0.0], dims="layer"), xr.DataArray([2.0, 1.8, 0.0], dims="layer")
+    >>> accuracy = xr.DataArray([[0.8, 0.9], [0.5, 0.6]], dims=("setting", "trial"))
+    >>> load = xr.concat([line, arc], "setting").expand_dims(trial=2, axis=1)
+    >>> best_where_straight(accuracy, load).verdict
     'reproduced'
     """
-    cells = accuracy.mean(axis=-1)
-    best, worst, straightest = int(cells.argmax()), int(cells.argmin()), int(straight.mean(axis=-1).argmax())
-    _, error = over_trials(accuracy[best] - accuracy[straightest])
+    reached = accuracy.values.astype(float)
+    cells = reached.mean(axis=-1)
+    best, worst, straightest = cells.argmax(), cells.argmin(), straight(load).values.mean(axis=-1).argmax()
+    lost = over_trials(reached[best] - reached[straightest])
     note = f"column {straightest + 1} of {len(cells)} is the straightest, column {best + 1} the most accurate"
-    return claim.equals(
-        cells[straightest], cells[best], three_errors(error), rival=cells[worst], standard_error=error, note=note
-    )
+    return equal(Estimate(cells[straightest], lost.error), cells[best], rival=cells[worst], note=note)

@@ -1,16 +1,19 @@
 """One way to train some networks on images and measure their last features, shared by the figures of regimes."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from dynascope import networks, plots
 from dynascope.data import images
-from dynascope.experiments.claims import Claim, three_errors
+from dynascope.experiments.claims import Claim, Judgement, above
+from dynascope.experiments.experiment import Experiment, Figure
+from dynascope.experiments.sources import Source
 from dynascope.measure import feature_spectrum
-from dynascope.records import attribute, with_provenance
+from dynascope.statistics.errors import Estimate, over_trials
 
 MINIMAL = 0.1  # κ below it is called the minimum feature regime, Definition 2
 SHOWN = 256  # features kept in the record
@@ -48,17 +51,29 @@ class Recipe:
     seed: int = 23
 
 
-SMOKE = Recipe()
-LAPTOP = Recipe("mnist", train_per_class=300, test_per_class=100, width=128, steps=1500, batch_size=100, records=10)
-PAPER = Recipe(
-    "mnist", train_per_class=1000, test_per_class=200, network="resnet", width=8, steps=1200, batch_size=128, records=10
-)
+LAPTOP: dict[str, Any] = {
+    "data": "mnist",
+    "train_per_class": 300,
+    "test_per_class": 100,
+    "width": 128,
+    "steps": 1500,
+    "batch_size": 100,
+    "records": 10,
+}
+PAPER: dict[str, Any] = LAPTOP | {
+    "train_per_class": 1000,
+    "test_per_class": 200,
+    "network": "resnet",
+    "width": 8,
+    "steps": 1200,
+    "batch_size": 128,
+}
 
 
 def load(recipe: Recipe, *, classes: int | None = None, train_per_class: int | None = None) -> tuple[np.ndarray, ...]:
     """Training images and labels, test images and labels, as the network wants them.
 
-    >>> [each.shape for each in load(SMOKE, classes=3, train_per_class=10)]
+    >>> [each.shape for each in load(Recipe(), classes=3, train_per_class=10)]
     [(30, 1, 8, 8), (30,), (102, 1, 8, 8), (102,)]
     """
     sizes = (train_per_class or recipe.train_per_class, recipe.test_per_class)
@@ -70,12 +85,10 @@ def load(recipe: Recipe, *, classes: int | None = None, train_per_class: int | N
 
 
 def _network(recipe: Recipe, shape: tuple[int, ...], outputs: int, options: Mapping[str, Any]) -> Any:
-    from dynascope.networks import MLP, VGG16, ResNet18  # noqa: PLC0415 (PyTorch only where it is used)
-
     if recipe.network == "mlp":
         own = {"width": recipe.width, "depth": recipe.depth, "batch_norm": recipe.batch_norm} | dict(options)
-        return MLP(shape, outputs, **own)
-    kind = {"resnet": ResNet18, "vgg": VGG16}[recipe.network]
+        return networks.MLP(shape, outputs, **own)
+    kind = {"resnet": networks.ResNet18, "vgg": networks.VGG16}[recipe.network]
     return kind(outputs, shape[0], width=recipe.width, size=shape[-1])
 
 
@@ -90,35 +103,31 @@ def train(
     """Train `seeds` networks; follow accuracy, κ and effective dimension, and decompose the last features at the end.
 
     network, ensemble: options that differ from the recipe's. targets: of training and test samples, for regression.
-    Returns over network: accuracy, loss, kappa, effective_dimension (step, probe); at the end, of test samples,
+    Returns over trial: accuracy, loss, kappa, effective_dimension (step, probe); at the end, of test samples,
     dimension_utilization and (feature) intensity, cumulative_quality, cumulative_utilization.
     """
-    from dynascope.networks import Ensemble  # noqa: PLC0415 (PyTorch only where it is used)
-
     x, y, xt, yt = data
     answers = (y, yt) if targets is None else targets
     outputs = int(yt.max()) + 1 if targets is None else targets[1].shape[1]
-    options: dict[str, Any] = {
-        "trials": recipe.seeds,
-        "learning_rate": recipe.learning_rate,
-        "momentum": recipe.momentum,
-        "weight_decay": recipe.weight_decay,
-        "batch_size": recipe.batch_size,
-        "loss": recipe.loss,
-        "sampling": "shuffled",
-        "seed": recipe.seed,
-    }
-    options |= dict(ensemble or {})
-    own = Ensemble(_network(recipe, x.shape[1:], outputs, network or {}), **options)
+    shared = ("learning_rate", "momentum", "weight_decay", "batch_size", "loss", "seed")
+    options = {name: getattr(recipe, name) for name in shared} | dict(ensemble or {})
+    own = networks.Ensemble(
+        _network(recipe, x.shape[1:], outputs, network or {}), trials=recipe.seeds, sampling="shuffled", **options
+    )
     cooler = {round((1 - recipe.cool) * recipe.steps): {"learning_rate": 0.2 * options["learning_rate"]}}
     steps = np.unique(np.geomspace(10, recipe.steps, recipe.records).round().astype(int))
     run = own.train(
-        x, answers[0], recipe.steps, probe={"train": (x, answers[0]), "test": (xt, answers[1])},
-        record_every=steps.tolist(), measures=("kappa", "effective_dimension"), later=cooler if recipe.cool else None,
-    )  # fmt: skip
+        x,
+        answers[0],
+        recipe.steps,
+        probe={"train": (x, answers[0]), "test": (xt, answers[1])},
+        record_every=steps.tolist(),
+        measures=("kappa", "effective_dimension"),
+        later=cooler if recipe.cool else None,
+    )
     kept = run.drop_vars(["class_mean", "train_loss", "diverged_at"], errors="ignore")
     functions = np.eye(outputs)[yt] if targets is None else targets[1]
-    return kept.drop_attrs().merge(_spectra(own, x, xt, functions)).assign_attrs(device=attribute(run, "device"))
+    return kept.drop_attrs().merge(_spectra(own, x, xt, functions))
 
 
 def _spectra(ensemble: Any, x: np.ndarray, xt: np.ndarray, functions: np.ndarray) -> xr.Dataset:
@@ -133,18 +142,13 @@ def _spectra(ensemble: Any, x: np.ndarray, xt: np.ndarray, functions: np.ndarray
     return xr.concat(spectra, "trial")
 
 
-def gather(title: str, recipe: Recipe, cases: Mapping[str, xr.Dataset], wall_time: float) -> xr.Dataset:
-    """Put the cases of a figure beside each other, with what made them.
+def gather(cases: Mapping[str, xr.Dataset]) -> xr.Dataset:
+    """Put the cases of a figure beside each other.
 
-    >>> gather("x", SMOKE, {"a": xr.Dataset({"kappa": 0.1})}, 1.0)["case"].values.tolist()
+    >>> gather({"a": xr.Dataset({"kappa": 0.1})})["case"].values.tolist()
     ['a']
     """
-    record = xr.concat(list(cases.values()), "case", join="outer").assign_coords(case=list(cases))
-    record.attrs["data"] = recipe.data
-    return with_provenance(
-        record, "Ensemble", asdict(recipe) | {"title": title}, options={}, seed=recipe.seed, precision="float32",
-        wall_time=wall_time, device=str(record.attrs.get("device", "cpu")),
-    )  # fmt: skip
+    return xr.concat(list(cases.values()), "case", join="outer").assign_coords(case=list(cases))
 
 
 def final(record: xr.Dataset, name: str, case: str) -> np.ndarray:
@@ -155,58 +159,32 @@ def final(record: xr.Dataset, name: str, case: str) -> np.ndarray:
     return np.asarray(values.sel(probe="test") if "probe" in values.dims else values, float)
 
 
-def exceeds(claim: Claim, first: np.ndarray, second: np.ndarray, *, note: str = "", margin: float = 0.0) -> Claim:
-    """Judge that the mean of the first networks exceeds that of the second by more than `margin`."""
-    error = np.hypot(*(each.std(ddof=1) / np.sqrt(len(each)) for each in (first, second)))
-    return claim.exceeds(first.mean(), second.mean() + margin, three_errors(error), note=note)
+def means(*cases: np.ndarray) -> Estimate:
+    """Mean and error over the networks of each case."""
+    return Estimate(*np.transpose([over_trials(each) for each in cases]))
 
 
-def each_exceeds(claim: Claim, *pairs: tuple[np.ndarray, np.ndarray], note: str = "") -> Claim:
-    """Judge several comparisons as one claim: the mean of each first exceeds that of its second."""
-    judged = [exceeds(claim, *pair) for pair in pairs]
-    parts = (
-        [value for one in judged for value in getattr(one, name)] for name in ("measured", "expected", "tolerance")
-    )
-    return claim.exceeds(*parts, note=note)
+def exceeds(*pairs: tuple[np.ndarray, np.ndarray], margin: float = 0.0, note: str = "") -> Judgement:
+    """Judge that the mean of each first networks exceeds that of its second by more than `margin`."""
+    first, second = (means(*side) for side in zip(*pairs, strict=True))
+    slack = 3 * np.hypot(first.error, second.error)
+    return above(first.mean, second.mean + margin, slack, note=note)
 
 
-def below(claim: Claim, bound: float, *values: np.ndarray, note: str = "") -> Claim:
-    """Judge that the means of some cases lie below a bound."""
-    errors = [each.std(ddof=1) / np.sqrt(len(each)) for each in values]
-    return claim.falls_below([each.mean() for each in values], bound, three_errors(errors), note=note)
-
-
-def above(claim: Claim, bound: float, *values: np.ndarray, note: str = "") -> Claim:
-    """Judge that the means of some cases lie above a bound."""
-    errors = [each.std(ddof=1) / np.sqrt(len(each)) for each in values]
-    return claim.exceeds([each.mean() for each in values], bound, three_errors(errors), note=note)
-
-
-def smaller(recipe: Recipe, **changes: Any) -> Recipe:
-    """The recipe with some settings replaced.
-
-    >>> smaller(SMOKE, steps=5).steps
-    5
-    """
-    return replace(recipe, **changes)
-
-
-def plot(record: xr.Dataset) -> Any:
+def plot(record: xr.Dataset) -> Figure:
     """Draw quality, utilization and intensity of the last features, and κ over training, a colour for each case."""
-    from dynascope.plots import PALETTE, new_figure  # noqa: PLC0415 (computing never imports plotting)
-
-    figure, axes = new_figure(columns=4, width=3.8)
+    figure, axes = plots.new_figure(columns=4, width=3.8)
     labels = ("cumulative quality", "cumulative utilization", "intensity beside the strongest", "κ on test samples")
     for place, case in enumerate(record["case"].values):
-        one, colour = record.sel(case=case).mean("trial"), PALETTE[place % len(PALETTE)]
+        one, colour = record.sel(case=case).mean("trial"), plots.PALETTE[place % len(plots.PALETTE)]
         accuracy = final(record, "accuracy", case).mean()  # NaN for regression
         percent = f" ({100 * accuracy:.0f} %)" if np.isfinite(accuracy) else ""
-        told = f"{case}{percent} [{final(record, 'kappa', case).mean():.2g}]"
+        shown = f"{case}{percent} [{final(record, 'kappa', case).mean():.2g}]"
         for ax, name in zip(axes[0], ("cumulative_quality", "cumulative_utilization", "intensity"), strict=False):
             values = one[name] / one[name].isel(feature=0) if name == "intensity" else one[name]
-            ax.plot(record["feature"], values, color=colour, label=told)
+            ax.plot(record["feature"], values, color=colour, label=shown)
             ax.set_xscale("log")
-        axes[0, 3].plot(record["step"], one["kappa"].sel(probe="test"), color=colour, marker=".", label=told)
+        axes[0, 3].plot(record["step"], one["kappa"].sel(probe="test"), color=colour, marker=".", label=shown)
     for ax, label in zip(axes[0], labels, strict=True):
         ax.set(xlabel="feature, strongest first", ylabel=label)
     axes[0, 2].set_yscale("log")
@@ -214,3 +192,32 @@ def plot(record: xr.Dataset) -> Any:
     axes[0, 3].axhline(MINIMAL, color="0.5", linestyle=":")
     axes[0, 0].legend(frameon=False, fontsize="x-small", title="case (test accuracy) [κ]")
     return figure
+
+
+def regime(
+    source: Source,
+    config: Recipe,
+    run: Callable[[Recipe], xr.Dataset],
+    claims: tuple[Claim, ...],
+    *,
+    read: Callable[[xr.Dataset], Any] | None = None,
+    smoke: Mapping[str, Any] | None = None,
+    laptop: Mapping[str, Any] = LAPTOP,
+    paper: Mapping[str, Any] = PAPER,
+) -> Experiment:
+    """Declare an experiment on networks that are trained by the recipe."""
+    return Experiment(
+        source,
+        config,
+        run,
+        claims,
+        picture=plot,
+        read=read,
+        smoke=smoke or {},
+        laptop=laptop,
+        paper=paper,
+        model="Ensemble",
+        precision="float32",
+        needs=("torch", "sklearn"),
+        adapted="fewer images and steps, narrower networks, more weight decay",
+    )

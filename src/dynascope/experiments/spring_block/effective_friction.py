@@ -1,17 +1,23 @@
-"""The effective friction above (7): its value, its sign, its limits and how noise lowers it."""
+"""spring-block above (7): Effective friction under noise.
 
-import time
+Its value, its sign, its limits and how noise lowers it.
+"""
+
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Claim, three_errors
-from dynascope.experiments.registry import Experiment
+from dynascope import plots
+from dynascope.experiments.claims import Claim, Judgement, below, corrected, equal, three_errors
+from dynascope.experiments.experiment import Axes, Experiment, Panels, recorded
+from dynascope.experiments.sources import Source
 from dynascope.models.spring_block import SpringBlock
 from dynascope.models.spring_block.closed_form import effective_friction
-from dynascope.records import with_provenance
+
+_FAINT = 1e-6  # noise force that stands for none
+_LOUD = 200.0  # noise force at which the limit is drawn
+_STRONG = 1e4  # noise force in units of the friction; what is left of the limit is of order friction²/force
 
 
 @dataclass(frozen=True)
@@ -24,34 +30,8 @@ class Config:
     seed: int = 11
 
 
-SCALES = {
-    "smoke": Config(draws=200_000, sweeps=200),
-    "laptop": Config(),
-    "paper": Config(draws=10_000_000, sweeps=10_000),
-}
-VALUE = Claim(
-    "mu-eff-value",
-    "spring-block, above (7)",
-    "μ_eff(Δd) = k Δd − g(k Δd)/P(move) is the mean friction on a moving block",
-)
-SIGN = Claim(
-    "mu-eff-sign",
-    "spring-block, above (7)",
-    "E[σ(k Δd + s ζ) − k Δd | σ ≠ 0], as printed, tends to +(μ→ − μ←)/2 for strong noise",
-)
-LIMIT = Claim("mu-eff-limit", "spring-block, above (7)", "for strong noise μ_eff tends to (μ→ − μ←)/2")
-NOISELESS = Claim(
-    "mu-eff-noiseless", "spring-block, below (7)", "without noise a block that slides right feels μ_eff = μ→"
-)
-FALLING = Claim("mu-eff-falling", "spring-block, below (7)", "dμ_eff/dε ≤ 0 for Δd between (μ→ − μ←)/(2k) and μ→/k")
-_FAINT = 1e-6  # noise force that stands for none
-_LOUD = 200.0  # noise force at which the limit is drawn
-_STRONG = 1e4  # noise force in units of the friction; what is left of the limit is of order friction²/force
-
-
 def run(config: Config) -> xr.Dataset:
     """Average over drawn noise at random parameters, and sweep the closed form over noise."""
-    begun = time.perf_counter()
     random = np.random.default_rng(config.seed)
     right, left = random.uniform(0.05, 1.0, (2, config.cases))
     strength = random.uniform(0.3, 1.0, config.cases) * (right + left)  # weaker noise hardly ever moves a block
@@ -65,7 +45,7 @@ def run(config: Config) -> xr.Dataset:
         [_drawn(random, config.draws, m, r, a, _LOUD) for m, r, a in zip(force, right, left, strict=True)]
     )
     steepest, whole_fall = _sweep(random, config.sweeps)
-    record = xr.Dataset(
+    return xr.Dataset(
         {
             "drawn": ("case", mean),
             "drawn_error": ("case", error),
@@ -78,15 +58,6 @@ def run(config: Config) -> xr.Dataset:
             "whole_fall": ("sweep", whole_fall),
         },
         coords={"friction_right": ("case", right), "friction_left": ("case", left), "force": ("case", force)},
-    )
-    return with_provenance(
-        record,
-        "SpringBlock",
-        {},
-        options=vars(config),
-        seed=config.seed,
-        precision="float64",
-        wall_time=time.perf_counter() - begun,
     )
 
 
@@ -111,68 +82,78 @@ def _sweep(random: np.random.Generator, sweeps: int) -> tuple[np.ndarray, np.nda
     return np.diff(sweep, axis=1).max(axis=1), sweep[:, -1] - sweep[:, 0]
 
 
-def check(record: xr.Dataset) -> tuple[Claim, ...]:
-    """Judge value, sign, limits and monotonicity."""
-    settled = ((record["friction_right"] - record["friction_left"]) / 2).values
+def _settled(record: xr.Dataset) -> np.ndarray:
+    """What (7) rests on: (μ→ − μ←)/2, the friction under strong noise."""
+    return ((record["friction_right"] - record["friction_left"]) / 2).values
+
+
+def _sign(record: xr.Dataset) -> Judgement:
+    settled = _settled(record)
     apart = np.abs(settled) > 0.1  # where the two signs can be told apart
     error = record["printed_error"].values[apart]
     finite = 1.0 / _LOUD  # friction²/force: how far the drawn noise is from infinitely strong
-    return (
-        VALUE.equals(
-            record["drawn"].values,
-            record["closed"].values,
-            three_errors(record["drawn_error"].values),
-            note="random cases",
-        ),
-        SIGN.corrects(
-            record["printed"].values[apart],
-            -settled[apart],
-            three_errors(error) + finite,
-            published=settled[apart],
-            standard_error=error,
-            note="the printed difference has the opposite sign; ours, k Δd − σ, is positive when it resists",
-        ),
-        LIMIT.equals(record["limit"].values, settled, 1.0 / _STRONG, note="noise force 10⁴ times the friction"),
-        NOISELESS.equals(record["noiseless"].values, record["friction_right"].values, 1e-9, note="pulled with 1.1 μ→"),
-        FALLING.falls_below(
-            [float(record["steepest"].max()), float(record["whole_fall"].max())],
-            0.0,
-            [-1e-12, 0.001],
-            note=f"largest rise between noise levels, and smallest fall over all, in {record.sizes['sweep']} sweeps",
-        ),
+    return corrected(
+        record["printed"].values[apart],
+        -settled[apart],
+        three_errors(error) + finite,
+        published=settled[apart],
+        error=error,
+        note="the printed difference has the opposite sign; ours, k Δd − σ, is positive when it resists",
     )
 
 
-def plot(record: xr.Dataset) -> Any:
-    """Draw μ_eff over noise at several curvatures."""
-    from dynascope.plots import PALETTE, new_figure  # noqa: PLC0415 (computing never imports plotting)
+def _falling(record: xr.Dataset) -> Judgement:
+    changes = [float(record[name].max()) for name in ("steepest", "whole_fall")]
+    note = f"largest rise between noise levels, and smallest fall over all, in {record.sizes['sweep']} sweeps"
+    return below(changes, 0.0, [-1e-12, 0.001], note=note)
 
-    figure, axes = new_figure(width=5.5, height=4.0)
-    ax = axes[0, 0]
+
+def _draw(record: xr.Dataset, ax: Axes) -> None:
+    """μ_eff over noise at several curvatures."""
     strength = np.geomspace(1e-2, 1e1, 200)
     chain = SpringBlock(friction_right=0.1, friction_left=0.2, noise=strength)
-    for colour, curvature in zip(PALETTE, (0.1, 0.05, 0.0, -0.05), strict=False):
-        ax.plot(
-            strength,
-            chain.effective_friction(curvature, dt=1.0),
-            color=colour,
-            label=f"curvature {curvature:g}",
-        )
+    for colour, curvature in zip(plots.PALETTE, (0.1, 0.05, 0.0, -0.05), strict=False):
+        friction = chain.effective_friction(curvature, dt=1.0)
+        ax.plot(strength, friction, color=colour, label=f"curvature {curvature:g}")
     ax.axhline(-0.05, color="black", linewidth=1, linestyle="--", label="(μ→ − μ←)/2")
-    ax.set_xscale("log")
-    ax.set_xlabel("noise force ε/√dt (force)")
-    ax.set_ylabel("effective friction (force)")
-    ax.legend(frameon=False, fontsize="small")
-    return figure
+    ax.set(xscale="log", xlabel="noise force ε/√dt (force)", ylabel="effective friction (force)")
 
 
 EXPERIMENT = Experiment(
-    title="Effective friction under noise",
-    source="spring-block, above (7)",
-    kind="equation",
-    claims=(VALUE, SIGN, LIMIT, NOISELESS, FALLING),
-    scales=SCALES,
-    run=run,
-    check=check,
-    plot=plot,
+    Source("spring-block", place="above (7)"),
+    Config(),
+    run,
+    claims=(
+        Claim(
+            "mu-eff-value",
+            "μ_eff(Δd) = k Δd − g(k Δd)/P(move) is the mean friction on a moving block",
+            lambda record: equal(recorded(record, "drawn"), record["closed"], note="random cases"),
+        ),
+        Claim(
+            "mu-eff-sign", "E[σ(k Δd + s ζ) − k Δd | σ ≠ 0], as printed, tends to +(μ→ − μ←)/2 for strong noise", _sign
+        ),
+        Claim(
+            "mu-eff-limit",
+            "for strong noise μ_eff tends to (μ→ − μ←)/2",
+            lambda record: equal(
+                record["limit"], _settled(record), 1.0 / _STRONG, note="noise force 10⁴ times the friction"
+            ),
+        ),
+        Claim(
+            "mu-eff-noiseless",
+            "without noise a block that slides right feels μ_eff = μ→",
+            lambda record: equal(record["noiseless"], record["friction_right"], 1e-9, note="pulled with 1.1 μ→"),
+            Source("spring-block", place="below (7)"),
+        ),
+        Claim(
+            "mu-eff-falling",
+            "dμ_eff/dε ≤ 0 for Δd between (μ→ − μ←)/(2k) and μ→/k",
+            _falling,
+            Source("spring-block", place="below (7)"),
+        ),
+    ),
+    picture=Panels(_draw, width=5.5, height=4.0),
+    smoke={"draws": 200_000, "sweeps": 200},
+    paper={"draws": 10_000_000, "sweeps": 10_000},
+    model="SpringBlock",
 )

@@ -1,14 +1,19 @@
-"""FIG. 4, the chain's side: three characteristic dynamics, with noise shared by all blocks."""
+"""spring-block Figure 4: Three characteristic dynamics.
 
-from dataclasses import dataclass, replace
-from typing import Any
+The chain's side, with noise shared by all blocks.
+"""
 
-import numpy as np
+from dataclasses import dataclass
+from functools import partial
+
 import xarray as xr
 
-from dynascope.experiments.claims import Claim
-from dynascope.experiments.registry import Experiment
+from dynascope import plots
+from dynascope.experiments.claims import Claim, Judgement, above, below, equal
+from dynascope.experiments.experiment import Axes, Experiment, Panels
+from dynascope.experiments.sources import Source
 from dynascope.models.spring_block import SpringBlock
+from dynascope.statistics.errors import Estimate, over_trials
 
 PANELS = ("b", "c", "d")
 
@@ -26,82 +31,80 @@ class Config:
     seed: int = 4
 
 
-LAPTOP = Config()
-SCALES = {"smoke": replace(LAPTOP, trials=64), "laptop": LAPTOP, "paper": replace(LAPTOP, trials=4000)}
-CONCAVE = Claim(
-    "fig-4b-concave", "spring-block FIG. 4(b)", "strong friction, weak noise: concave load curve at t = 100"
-)
-LINEAR = Claim(
-    "fig-4c-linear",
-    "spring-block FIG. 4(c)",
-    "balanced friction and noise: straight load curve at t = 100, curvature 0",
-)
-CONVEX = Claim("fig-4d-convex", "spring-block FIG. 4(d)", "weak friction, strong noise: convex load curve at t = 100")
-SHARED = Claim(
-    "fig-4-shared",
-    "spring-block S3",
-    "noise shared by all blocks ends in load curves like those of independent noise",
-)
-
-
 def run(config: Config) -> xr.Dataset:
     """Simulate the three chains with shared noise, and again with independent noise for comparison."""
-    named: dict[str, Any] = {
+    parameters = {
         name: xr.DataArray(list(getattr(config, name)), dims="panel", coords={"panel": list(PANELS)})
         for name in ("friction_right", "friction_left", "noise")
     }
-    chains = SpringBlock(**named)
+    chains = SpringBlock(**parameters)
     shared = chains.simulate(config.duration, config.dt, config.trials, seed=config.seed, shared_noise=True)
     alone = chains.simulate(config.duration, config.dt, config.trials, seed=config.seed, save_points=2)
     shared["independent_load"] = alone["load"].isel(time=-1, drop=True)
     return shared
 
 
-def check(record: xr.Dataset) -> tuple[Claim, ...]:
-    """Judge the three shapes at the end, and shared against independent noise."""
-    last = record["curvature"].isel(time=-1)
-    mean, error = last.mean("trial").values, (last.std("trial", ddof=1) / np.sqrt(last.sizes["trial"])).values
-    difference = abs(record["load"].isel(time=-1).mean("trial") - record["independent_load"].mean("trial")).max("layer")
+def _bend(record: xr.Dataset, panel: int) -> Estimate:
+    return over_trials(record["curvature"].isel(time=-1, panel=panel))
+
+
+def _straight(record: xr.Dataset) -> Judgement:
+    noiseless = float(record["friction_right"][1])  # (6) with k = 1
+    return equal(_bend(record, 1), 0.0, rival=noiseless, note="rival: (6), without noise")
+
+
+def _alike(record: xr.Dataset) -> Judgement:
+    shared, alone = record["load"].isel(time=-1).mean("trial"), record["independent_load"].mean("trial")
     spring = float(record["load"].isel(time=0, layer=0).max()) / record.sizes["layer"]
-    noiseless = float(record["friction_right"].values[1])  # (6) with k = 1
-    return (
-        CONCAVE.exceeds(mean[0], 0.0, 3 * error[0]),
-        LINEAR.equals(
-            mean[1], 0.0, 3 * error[1], rival=noiseless, standard_error=error[1], note="rival: (6), without noise"
-        ),
-        CONVEX.falls_below(mean[2], 0.0, 3 * error[2]),
-        SHARED.falls_below(
-            difference.values / spring,
-            0.1,
-            0.0,
-            note="largest difference of mean loads per panel, in spring lengths; alike: below a tenth",
-        ),
-    )
+    note = "largest difference of mean loads per panel, in spring lengths; alike: below a tenth"
+    return below(abs(shared - alone).max("layer") / spring, 0.1, note=note)
 
 
-def plot(record: xr.Dataset) -> Any:
-    """Draw the load curves at the end and one trial's trajectories for each parameter set."""
-    from dynascope.plots import PALETTE, new_figure, plot_load_curves, plot_trajectories  # noqa: PLC0415 (computing never imports plotting)
+def _draw_ends(record: xr.Dataset, ax: Axes) -> None:
+    for index, panel in enumerate(PANELS):
+        plots.plot_load_curves(record.isel(panel=index), ax, label=f"({panel})", colours=plots.PALETTE[index:])
+    ax.set_title(f"(a) load curves at time {float(record['time'][-1]):g}")
 
-    figure, axes = new_figure(columns=2, rows=2, width=4.6)
-    overview, *panels = axes.ravel()
-    for index, (panel, ax) in enumerate(zip(PANELS, panels, strict=True)):
-        chosen = record.isel(panel=index)
-        plot_load_curves(chosen, overview, label=f"({panel})", colours=PALETTE[index:])
-        plot_trajectories(chosen, ax)
-        right, left, noise = (float(chosen[name]) for name in ("friction_right", "friction_left", "noise"))
-        ax.set_title(f"({panel}) μ→ {right:g}, μ← {left:g}, ε {noise:g}", pad=22)
-    overview.set_title(f"(a) load curves at time {float(record['time'][-1]):g}")
-    return figure
+
+def _draw_path(record: xr.Dataset, ax: Axes, *, panel: str) -> None:
+    """One trial's trajectories."""
+    chosen = record.sel(panel=panel)
+    plots.plot_trajectories(chosen, ax)
+    right, left, noise = (float(chosen[name]) for name in ("friction_right", "friction_left", "noise"))
+    ax.set_title(f"({panel}) μ→ {right:g}, μ← {left:g}, ε {noise:g}", pad=22)
 
 
 EXPERIMENT = Experiment(
-    title="Three characteristic dynamics",
-    source="spring-block FIG. 4",
-    kind="figure",
-    claims=(CONCAVE, LINEAR, CONVEX, SHARED),
-    scales=SCALES,
-    run=run,
-    check=check,
-    plot=plot,
+    Source("spring-block", figure="4"),
+    Config(),
+    run,
+    claims=(
+        Claim(
+            "fig-4b-concave",
+            "strong friction, weak noise: concave load curve at t = 100",
+            lambda record: above(_bend(record, 0), 0.0),
+            Source("spring-block", figure="4(b)"),
+        ),
+        Claim(
+            "fig-4c-linear",
+            "balanced friction and noise: straight load curve at t = 100, curvature 0",
+            _straight,
+            Source("spring-block", figure="4(c)"),
+        ),
+        Claim(
+            "fig-4d-convex",
+            "weak friction, strong noise: convex load curve at t = 100",
+            lambda record: below(_bend(record, 2), 0.0),
+            Source("spring-block", figure="4(d)"),
+        ),
+        Claim(
+            "fig-4-shared",
+            "noise shared by all blocks ends in load curves like those of independent noise",
+            _alike,
+            Source("spring-block", section="S3"),
+        ),
+    ),
+    picture=Panels(_draw_ends, *(partial(_draw_path, panel=panel) for panel in PANELS), columns=2, width=4.6),
+    smoke={"trials": 64},
+    paper={"trials": 4000},
 )

@@ -1,15 +1,15 @@
 """Claims on trained networks: judged on planted class means that obey the L-model, and on spoilt ones."""
 
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope.experiments import registry
-from dynascope.experiments.elastic import network_cases, network_corruption, network_course, network_training
+from dynascope.experiments.elastic import network_cases, network_corruption, network_courses
+from dynascope.experiments.elastic.network_imitation import IMITATION
 from dynascope.experiments.elastic.network_training import Training, clear_from, record_steps
+from dynascope.experiments.registry import find
 from dynascope.models.elastic.mean_path import logit_path
 from dynascope.models.elastic.strengths import PowerLaw
 
@@ -41,56 +41,63 @@ def planted(given, amplitude, *, growth=0.25, chance=0.02):
     return xr.Dataset(content, coords={"step": steps}, attrs={"device": '"cpu"'})
 
 
-def verdicts(claims):
-    return {claim.id: claim.verdict for claim in claims}
+@pytest.fixture
+def course(monkeypatch):
+    """A function that gives verdicts on planted networks that learn shapes; imitations, which take long, if asked."""
+
+    def run(*, imitated=False, **options):
+        monkeypatch.setattr(network_courses, "train", lambda given, *a, **k: planted(given, np.ones(8), **options))
+        experiment = find("elastic/network_course")
+        if not imitated:
+            monkeypatch.setattr(network_courses, "imitations", lambda *a: xr.Dataset())
+            left = {f"elastic-{claim.id}-geomnist" for claim in IMITATION}
+            experiment = replace(experiment, claims=tuple(each for each in experiment.claims if each.id not in left))
+        found = experiment.judge(experiment.record(network_courses.Config(**TINY)))
+        return {each.id.removeprefix("elastic-").removesuffix("-geomnist"): each.verdict for each in found}
+
+    return run
 
 
-def course(monkeypatch, **options):
-    given = network_course.Config(**TINY)
-    monkeypatch.setattr(network_course, "train", lambda *a, **k: planted(given, np.ones(8), **options))
-    record = network_course.run(given)
-    return verdicts(network_course.check("geomnist", record))
-
-
-def test_planted_margins_are_seen_in_training_strengths_stages_and_imitation(monkeypatch):
-    found = course(monkeypatch)
+def test_planted_margins_are_seen_in_training_strengths_stages_and_imitation(course):
+    found = course(imitated=True)
     seen = ("sec4-converged", "fig1-separated", "fig3-gap", "fig3-similar", "figd10-stages", "figd10-turned")
     seen += ("figd10-amplified", "figd9-terminal", "figd9-fair", "figd1-window")
-    assert {name: found[f"elastic-{name}-geomnist"] for name in seen} == dict.fromkeys(seen, "reproduced")
+    assert {name: found[name] for name in seen} == dict.fromkeys(seen, "reproduced")
     # the L-model does follow all logits of a process that is one: the statement that it misses some must fail
-    assert found["elastic-figd8-wrong-geomnist"] == "not reproduced"
-    assert found["elastic-figd10-onset-geomnist"] == "not run"
+    assert found["figd8-wrong"] == "not reproduced"
+    assert found["figd10-onset"] == "not run"
 
 
-def test_networks_that_do_not_learn_reproduce_nothing_about_learning(monkeypatch):
-    found = course(monkeypatch, growth=0.0)
+def test_networks_that_do_not_learn_reproduce_nothing_about_learning(course):
+    found = course(growth=0.0)
     spoilt = ("sec4-converged", "fig1-separated", "fig3-gap", "figd10-stages", "figd10-amplified")
-    assert {found[f"elastic-{name}-geomnist"] for name in spoilt} == {"not reproduced"}
+    assert {found[name] for name in spoilt} == {"not reproduced"}
 
 
-def test_without_a_random_start_there_are_no_two_stages(monkeypatch):
-    found = course(monkeypatch, chance=0.0)
-    assert found["elastic-figd10-stages-geomnist"] == "not reproduced"
+def test_without_a_random_start_there_are_no_two_stages(course):
+    assert course(chance=0.0)["figd10-stages"] == "not reproduced"
 
 
-def corruption(monkeypatch, amplitude):
-    """Margins that are `amplitude` of the share of labels left right."""
-    given = network_corruption.Config(**TINY, shares=(0.0, 0.3, 2 / 3, 0.9))
+@pytest.fixture
+def corruption(monkeypatch, verdicts):
+    """A function that gives verdicts where margins are `amplitude` of the share of labels left right."""
 
-    def train(config, data, *, labels, trials):
-        right = (labels == data[1]).mean(axis=1)
-        assert len(labels) == trials
-        return planted(config, amplitude(right))
+    def run(amplitude):
+        def train(given, data, *, labels):
+            return planted(given, amplitude((labels == data[1]).mean(axis=1)))
 
-    monkeypatch.setattr(network_corruption, "train", train)
-    return verdicts(network_corruption.check(network_corruption.run(given)))
+        monkeypatch.setattr(network_corruption, "train", train)
+        found = verdicts("network_corruption", **TINY, shares=(0.0, 0.3, 2 / 3, 0.9))
+        return {name.removeprefix("elastic-"): verdict for name, verdict in found.items()}
+
+    return run
 
 
-def test_margins_that_follow_the_majority_cross_over_at_random_labels(monkeypatch):
-    found = corruption(monkeypatch, lambda right: (3 * right - 1) / 2)
+def test_margins_that_follow_the_majority_cross_over_at_random_labels(corruption):
+    found = corruption(lambda right: (3 * right - 1) / 2)
     seen = ("fig4b-learnt", "fig4b-below", "fig4a-falls", "fig4a-stays", "fig4-margin")
-    assert {name: found[f"elastic-{name}"] for name in seen} == dict.fromkeys(seen, "reproduced")
-    assert found["elastic-fig4c-beyond"] == "not reproduced"  # beyond 2/3 classes part again
+    assert {name: found[name] for name in seen} == dict.fromkeys(seen, "reproduced")
+    assert found["fig4c-beyond"] == "not reproduced"  # beyond 2/3 classes part again
 
 
 @pytest.mark.parametrize(
@@ -102,13 +109,13 @@ def test_margins_that_follow_the_majority_cross_over_at_random_labels(monkeypatc
     ],
     ids=["labels do not matter", "nothing is learnt", "labels are avoided"],
 )
-def test_spoilt_networks_with_wrong_labels_are_caught(amplitude, spoilt, monkeypatch):
-    found = corruption(monkeypatch, amplitude)
-    assert {found[f"elastic-{name}"] for name in spoilt} == {"not reproduced"}
+def test_spoilt_networks_with_wrong_labels_are_caught(amplitude, spoilt, corruption):
+    found = corruption(amplitude)
+    assert {found[name] for name in spoilt} == {"not reproduced"}
 
 
 @pytest.mark.parametrize(
-    ("change", "failed"),
+    ("change", "spoilt"),
     [
         (lambda case: 0.25, set()),
         (lambda case: 0.25 if case == 20 else 0.4, {"elastic-figd3-alike"}),
@@ -116,24 +123,19 @@ def test_spoilt_networks_with_wrong_labels_are_caught(amplitude, spoilt, monkeyp
     ],
     ids=["alike", "samples matter", "nothing grows"],
 )
-def test_samples_that_matter_are_seen(change, failed, monkeypatch):
+def test_samples_that_matter_are_seen(change, spoilt, monkeypatch, verdicts):
     def train(given):
         return planted(given, np.ones(given.trials), growth=change(given.per_class), chance=0.002)
 
     monkeypatch.setattr(network_cases, "train", train)
-    record = network_cases.run(network_cases.Config(**TINY, cases=(20, 40)))
-    found = verdicts(network_cases.check_samples(record))
-    assert {name for name, verdict in found.items() if verdict == "not reproduced"} >= failed
-    assert failed or found["elastic-figd3-alike"] == "reproduced"
+    found = verdicts("network_samples", **TINY, cases=(20, 40))
+    assert {name for name, verdict in found.items() if verdict == "not reproduced"} >= spoilt
+    assert spoilt or found["elastic-figd3-alike"] == "reproduced"
 
 
-def test_numbers_of_classes(monkeypatch):
-    def same(given):
-        return planted(given, np.ones(given.trials))
-
-    monkeypatch.setattr(network_cases, "train", same)
-    record = network_cases.run(network_cases.Config(**TINY, varied="classes", cases=(2, 3)))
-    assert verdicts(network_cases.check_classes(record))["elastic-figd4-scale"] == "not reproduced"
+def test_numbers_of_classes(monkeypatch, verdicts):
+    monkeypatch.setattr(network_cases, "train", lambda given: planted(given, np.ones(given.trials)))
+    assert verdicts("network_classes", **TINY)["elastic-figd4-scale"] == "not reproduced"
 
 
 def test_records_are_dense_at_first_and_estimates_begin_where_means_are_clear():
@@ -148,10 +150,4 @@ def test_missing_photographs_are_named(monkeypatch, tmp_path):
     monkeypatch.setenv("DYNASCOPE_DATA", str(tmp_path))
     for name in ("elastic/network_course_cifar", "elastic/network_classes"):
         with pytest.raises(FileNotFoundError, match="cifar10 needs"):
-            registry.find(name).evaluate("laptop")
-
-
-def test_missing_pytorch_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "dynascope.networks", None)
-    with pytest.raises(ValueError, match=r"pip install 'dynascope\[torch\]'"):
-        network_training.train(Training(**TINY))
+            find(name).evaluate("laptop")

@@ -1,21 +1,29 @@
 """Claims on regimes fail when the networks do not do what they say."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
 import xarray as xr
 
 from dynascope.experiments.linear_modes.levers import TABLE
-from dynascope.experiments.regimes import grokking, minimal_features, modular_division, settings
+from dynascope.experiments.regimes import grokking
+from dynascope.experiments.regimes.last_layer import FULL, LAST
+from dynascope.experiments.regimes.lazy import LAZY
 from dynascope.experiments.registry import find, names
 
 NETWORKS = 3
 JITTER = np.array([-0.005, 0.0, 0.005])
 
 
-def verdicts(experiment, record):
-    return {claim.id: claim.verdict for claim in experiment.check(record)}
+def verdicts(name, record):
+    return {finding.id: finding.verdict for finding in find(f"regimes/{name}").judge(record)}
+
+
+def made_with(**settings):
+    """Attributes of a record that was made with some settings."""
+    return {"config": json.dumps(settings)}
 
 
 def cases(**values):
@@ -36,10 +44,10 @@ def cases(**values):
             "dimension_utilization": (("case", "trial"), used),
         },
         coords={"case": list(values), "step": [1, 10, 100], "probe": ["train", "test"]},
+        attrs=made_with(data="mnist"),
     )
 
 
-FULL, LAST, LAZY = minimal_features._FULL, minimal_features._LAST, minimal_features._LAZY
 RIGHT = {
     "last_layer": {FULL: (0.9, 0.02, 10, 10), LAST: (0.8, 0.6, 30, 40)},
     "lazy": {FULL: (0.9, 0.02, 10, 10), LAZY: (0.8, 0.4, 30, 40), LAST: (0.8, 0.6, 30, 40)},
@@ -89,15 +97,14 @@ def labelled(name, record):
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_claims_on_cases(name):
-    experiment = find(f"regimes/{name}")
-    right = verdicts(experiment, labelled(name, cases(**RIGHT[name])))
+    right = verdicts(name, labelled(name, cases(**RIGHT[name])))
     assert set(right.values()) <= {"reproduced", "not run"}
     keys = list(RIGHT[name])
     swapped = dict(zip(keys, [RIGHT[name][k] for k in (keys[-1], *keys[1:-1], keys[0])], strict=True))
-    wrong = verdicts(experiment, labelled(name, cases(**swapped)))
+    wrong = verdicts(name, labelled(name, cases(**swapped)))
     assert {claim for claim, verdict in wrong.items() if verdict == "not reproduced"} >= SWAPPED[name]
     same = dict.fromkeys(keys, (0.5, 0.3, 12, 14))
-    alike = verdicts(experiment, cases(**same))
+    alike = verdicts(name, cases(**same))
     assert "reproduced" not in {
         alike[claim] for claim in alike if claim not in ("fig-2.3-extended", "fig-6.3-extended", "fig-7.4-early")
     }
@@ -106,7 +113,7 @@ def test_claims_on_cases(name):
 def test_features_that_concentrate_late_are_caught():
     record = cases(**RIGHT["architecture"])
     record["kappa"][:] = record["kappa"].values[..., ::-1, :] + 0.0
-    assert verdicts(settings.ARCHITECTURE, record)["fig-7.4-early"] == "not reproduced"
+    assert verdicts("architecture", record)["fig-7.4-early"] == "not reproduced"
 
 
 def grokked(late, early, kappa):
@@ -127,18 +134,19 @@ def grokked(late, early, kappa):
 
 
 def test_claims_on_grokking():
-    right = verdicts(grokking.EXPERIMENT, grokked((0.4, 0.9), 0.8, (0.6, 0.2)))
+    right = verdicts("grokking", grokked((0.4, 0.9), 0.8, (0.6, 0.2)))
     assert set(right.values()) == {"reproduced"}
-    assert verdicts(grokking.EXPERIMENT, grokked((0.9, 0.9), 0.95, (0.6, 0.2)))["fig-6.5a-grokking"] == "not reproduced"
-    assert verdicts(grokking.EXPERIMENT, grokked((0.8, 0.9), 0.8, (0.6, 0.2)))["fig-6.5-removed"] == "not reproduced"
-    assert verdicts(grokking.EXPERIMENT, grokked((0.4, 0.9), 0.8, (0.2, 0.6)))["fig-6.5-richer"] == "not reproduced"
+    assert verdicts("grokking", grokked((0.9, 0.9), 0.95, (0.6, 0.2)))["fig-6.5a-grokking"] == "not reproduced"
+    assert verdicts("grokking", grokked((0.8, 0.9), 0.8, (0.6, 0.2)))["fig-6.5-removed"] == "not reproduced"
+    assert verdicts("grokking", grokked((0.4, 0.9), 0.8, (0.2, 0.6)))["fig-6.5-richer"] == "not reproduced"
 
 
 def test_levers_that_do_nothing_are_caught(monkeypatch):
     """Networks really trained, with every row of the table set to the default's scales."""
     monkeypatch.setattr(grokking, "TABLE", dict.fromkeys(TABLE, TABLE["default"]))
-    quick = dataclasses.replace(grokking.SCALES["smoke"], steps=400, records=6, width=24)
-    found = verdicts(grokking.EXPERIMENT, grokking.run(quick))
+    experiment = find("regimes/grokking")
+    quick = dataclasses.replace(experiment.settings("smoke"), steps=400, records=6, width=24)
+    found = verdicts("grokking", experiment.record(quick))
     assert found["fig-6.5-removed"] == found["fig-6.5-richer"] == "not reproduced"
 
 
@@ -154,17 +162,17 @@ def modular(test, kappa):
             "effective_dimension": (dims, 30 * distance),
         },
         coords={"step": [0, 10, 100], "probe": ["train", "test"]},
-        attrs={"modulus": "97"},
+        attrs=made_with(modulus=97),
     )
 
 
 def test_claims_on_modular_division():
-    right = verdicts(modular_division.EXPERIMENT, modular((0.1, 1.0), (0.5, 0.05)))
+    right = verdicts("modular_division", modular((0.1, 1.0), (0.5, 0.05)))
     assert set(right.values()) == {"reproduced"}
-    wrong = verdicts(modular_division.EXPERIMENT, modular((0.99, 1.0), (0.05, 0.5)))
+    wrong = verdicts("modular_division", modular((0.99, 1.0), (0.05, 0.5)))
     assert set(wrong.values()) == {"not reproduced"}
-    small = modular((0.1, 1.0), (0.5, 0.05)).assign_attrs(modulus="23")
-    assert verdicts(modular_division.EXPERIMENT, small)["fig-6.4-minimal"] == "not run"
+    small = modular((0.1, 1.0), (0.5, 0.05)).assign_attrs(made_with(modulus=23))
+    assert verdicts("modular_division", small)["fig-6.4-minimal"] == "not run"
 
 
 def test_names():

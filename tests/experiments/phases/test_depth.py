@@ -7,10 +7,10 @@ import pytest
 import xarray as xr
 
 from dynascope.experiments.phases import depth
+from dynascope.experiments.registry import find
 
-TINY = dataclasses.replace(
-    depth.SMOKE, depths=(2, 6), samples=20, epochs=2, retrained_epochs=1, full_epochs=2, seeds=2, width=8
-)
+NAME = "phases/depth"
+TINY = {"samples": 20, "epochs": 2, "retrained_epochs": 1, "full_epochs": 2, "seeds": 2, "width": 8}
 
 
 def _record():
@@ -36,17 +36,12 @@ def _record():
     )
 
 
-def _failed(record):
-    claims = depth.check(record)
-    return {claim.id.removeprefix("fig-s3-") for claim in claims if claim.verdict == "not reproduced"}
-
-
-def test_curves_as_the_paper_draws_them_pass_every_claim():
-    assert _failed(_record()) == set()
+def test_curves_as_the_paper_draws_them_pass_every_claim(failed):
+    assert not failed(NAME, _record())
 
 
 @pytest.mark.parametrize("claim", ["shallow", "dead", "dead-full", "pruned", "retrained"])
-def test_each_claim_can_fail(claim):
+def test_each_claim_can_fail(claim, failed):
     record, straight = _record(), 1 - np.arange(21) / 3
     if claim == "shallow":
         record["load"][1, :, 5] += 1.5  # a layer that undoes
@@ -56,7 +51,7 @@ def test_each_claim_can_fail(claim):
         record["pruned_accuracy"] -= 0.02
     else:
         record["pruned_accuracy"][1] -= 0.005
-    assert _failed(record) == {claim}
+    assert failed(NAME, record) == {f"fig-s3-{claim}"}
 
 
 def test_where_separation_stops():
@@ -66,10 +61,11 @@ def test_where_separation_stops():
 
 
 def test_a_run_has_every_depth_and_cuts_the_deepest():
-    record = depth.run(TINY)
+    smoke = find(NAME).settings("smoke")
+    record = depth.run(dataclasses.replace(smoke, depths=(2, 6), **TINY))
     assert record["load"].dims == ("case", "trial", "layer")
     assert record["case"].values.tolist() == ["2 layers", "6 layers", "6 layers, full batches"]
     np.testing.assert_array_equal(np.isnan(record["load"][0]).all("trial"), np.arange(7) > 2)
     assert int(record["cut_after"]) == depth.first_idle(record["load"][1].mean("trial").values)
-    assert record["pruned_accuracy"].sizes == {"retrained": 2, "seed": 2}
+    assert record["pruned_accuracy"].sizes == {"retrained": 2, "trial": 2}
     assert not np.allclose(record["pruned_accuracy"][0], record["pruned_accuracy"][1])

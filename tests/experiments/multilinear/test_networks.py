@@ -4,26 +4,23 @@ import numpy as np
 import pytest
 
 from dynascope import Multilinear
-from dynascope.experiments import registry
-from dynascope.experiments.multilinear import networks
+from dynascope.experiments.multilinear.forecasts import baselines, distances
+from dynascope.experiments.registry import find
 
-FORESEEN = {claim.id for claim in networks.FORESEEN.values()}
-
-
-@pytest.fixture(scope="module")
-def record():
-    return networks.run(registry.find("multilinear/networks").config("smoke"))
+pytestmark = pytest.mark.ci  # networks are trained
+NAME = "multilinear/networks"
+FORESEEN = {"fig-5.1a-networks", "fig-5.1b-networks", "fig-5.1b-corrected", "fig-5.1c-networks"}
 
 
-def failed(record):
-    return {claim.id for claim in networks.check(record) if claim.verdict == "not reproduced"}
+@pytest.fixture
+def record(smoke):
+    return smoke(NAME)[0]
 
 
 def like_the_first(record):
     """Networks that learn all skills as fast as one alone."""
     for kind in ("time", "data", "parameters"):
-        same = networks._baselines(record, kind)["same"]
-        record[f"{kind}_strength"][:] = same
+        record[f"{kind}_strength"][:] = baselines(record, kind)["same"]
     return record
 
 
@@ -53,32 +50,33 @@ OTHER = {
     "too strong": (lambda record: scaled(record, 4.5), {"table-5.1-range"}),
     "too weak": (lambda record: scaled(record, 0.9), {"table-5.1-first"}),
     "another size": (lambda record: record.assign(as_printed=True), {"fig-5.2-numbers"}),
-}  # fmt: skip
+}
 
 
-def test_the_claims_hold_on_the_networks_as_they_are(record):
-    assert not failed(record)
+def test_the_claims_hold_on_the_networks_as_they_are(record, failed):
+    assert not failed(NAME, record)
 
 
 @pytest.mark.parametrize("case", OTHER)
-def test_other_networks_are_noticed(case, record):
+def test_other_networks_are_noticed(case, record, failed):
     change, expected = OTHER[case]
-    assert expected <= failed(change(record.copy(deep=True)))
+    assert expected <= failed(NAME, change(record))
 
 
-def test_a_prediction_without_calibration_fails(record, monkeypatch):
+def test_a_prediction_without_calibration_fails(record, failed, monkeypatch):
     right = Multilinear.emergence
     monkeypatch.setattr(Multilinear, "emergence", lambda self, *a, calibration=1.0, **k: right(self, *a, **k))
-    assert failed(record) >= FORESEEN - {"fig-5.1c-networks"}
+    assert failed(NAME, record) >= FORESEEN - {"fig-5.1c-networks"}
 
 
-def test_a_prediction_at_other_times_fails(record, monkeypatch):
+def test_a_prediction_at_other_times_fails(record, failed, monkeypatch):
     right = Multilinear.emergence_point
     monkeypatch.setattr(Multilinear, "emergence_point", lambda *a, **k: 3 * right(*a, **k))
-    assert "fig-5.1a-instances" in failed(record)
+    assert "fig-5.1a-instances" in failed(NAME, record)
 
 
 def test_the_noise_floor_and_the_stretched_curve_are_reported(record):
-    errors = networks._errors(record, "time")
-    assert errors["noise"] < errors["model"] < errors["plain"]
-    assert f"{errors['stretched']:.3f}" in next(c.note for c in networks.check(record) if c.id == "fig-5.1a-networks")
+    found = distances(record, "time")
+    assert found["noise"] < found["model"] < found["plain"]
+    notes = {finding.id: finding.note for finding in find(NAME).judge(record)}
+    assert f"{found['stretched']:.3f}" in notes["fig-5.1a-networks"]

@@ -6,12 +6,7 @@ import pytest
 from dynascope.experiments.elastic import estimators
 from dynascope.models.elastic import estimate, tails
 
-TINY = estimators.Config(cases=2, points=31, seeds=20, trials=10)
-
-
-def failed():
-    claims = estimators.check(estimators.run(TINY))
-    return {claim.id for claim in claims if claim.verdict == "not reproduced"}
+TINY = {"cases": 2, "points": 31, "trials": 10}
 
 
 def spoil_exact(monkeypatch):
@@ -47,11 +42,12 @@ SPOILT = {
 }
 
 
-def test_nothing_fails_unspoilt():
-    assert failed() == set()
+def test_nothing_fails_unspoilt(smoke):
+    assert not [finding for finding in smoke("elastic/estimators")[1] if finding.fails("smoke")]
 
 
 @pytest.mark.parametrize("spoil", SPOILT)
-def test_a_spoilt_estimator_is_caught(spoil, monkeypatch):
+def test_a_spoilt_estimator_is_caught(spoil, monkeypatch, failed):
     spoil(monkeypatch)
-    assert SPOILT[spoil] <= failed()
+    seeds = 20 if spoil is spoil_intervals else 2
+    assert SPOILT[spoil] <= failed("estimators", **TINY, seeds=seeds)

@@ -13,16 +13,17 @@ from scipy.stats import ortho_group
 
 from dynascope.experiments.phases import linear_networks
 from dynascope.experiments.phases.linear_networks import balanced_load
-from dynascope.experiments.phases.shapes import curvature, straightness
+from dynascope.experiments.registry import find
 from dynascope.measure import data_separation
-from dynascope.networks import Ensemble
+from dynascope.measure.separation import curvature, straightness
+from dynascope.networks import Ensemble, mlp_variants
 from dynascope.networks.mlp_variants import OrthogonalMLP
 from dynascope.networks.settings import initial_state
 
 WIDTH, DEPTH, RATE, TIME = 32, 3, 0.004, 1.0
 X = ortho_group.rvs(WIDTH, random_state=1)
 Y = np.arange(WIDTH) % 2
-SMOKE = linear_networks.EXPERIMENT.config("smoke")
+NAME = "phases/linear_networks"
 
 
 def _ensemble(rate):
@@ -102,18 +103,20 @@ def test_one_layer_of_balanced_weights_tells_the_others(depth, seed):
     np.testing.assert_allclose(balanced_load(features[1], y, depth), expected, atol=1e-8)
 
 
-def _failed(config=SMOKE):
-    claims = linear_networks.check(linear_networks.run(config))
-    return {claim.id.removeprefix("fig-5a-") for claim in claims if claim.verdict == "not reproduced"}
+def _record(**changes):
+    experiment = find(NAME)
+    return experiment.record(dataclasses.replace(experiment.settings("smoke"), **changes))
 
 
-def test_settings_without_the_effect_are_caught():
-    small = dataclasses.replace(SMOKE, learning_rate=(0.001, 0.001), dropout=0.0, epochs=40)
-    assert {"step", "dropout", "entropy-dropout"} <= _failed(small)
+@pytest.mark.ci
+def test_settings_without_the_effect_are_caught(failed):
+    record = _record(learning_rate=(0.001, 0.001), dropout=0.0, epochs=40)
+    assert {"fig-5a-step", "fig-5a-dropout", "fig-5a-entropy-dropout"} <= failed(NAME, record)
 
 
-def test_steps_that_are_not_small_are_caught():
-    assert "straight" in _failed(dataclasses.replace(SMOKE, learning_rate=(0.03, 0.03), epochs=40))
+@pytest.mark.ci
+def test_steps_that_are_not_small_are_caught(failed):
+    assert "fig-5a-straight" in failed(NAME, _record(learning_rate=(0.03, 0.03), epochs=40))
 
 
 class Gaussian(OrthogonalMLP):
@@ -124,11 +127,11 @@ class Gaussian(OrthogonalMLP):
             torch.nn.init.normal_(weight, std=weight.shape[1] ** -0.5)
 
 
-def test_other_starts_are_caught(monkeypatch):
-    monkeypatch.setattr(linear_networks, "OrthogonalMLP", Gaussian)
-    assert {"straight", "balance", "entropy-straight"} <= _failed(dataclasses.replace(SMOKE, epochs=40))
+def test_other_starts_are_caught(monkeypatch, failed):
+    monkeypatch.setattr(mlp_variants, "OrthogonalMLP", Gaussian)
+    assert {"fig-5a-straight", "fig-5a-balance", "fig-5a-entropy-straight"} <= failed(NAME, _record(epochs=40))
 
 
-def test_a_wrong_law_of_balance_is_caught(monkeypatch):
+def test_a_wrong_law_of_balance_is_caught(monkeypatch, failed):
     monkeypatch.setattr(linear_networks, "balanced_load", lambda *given: 0.95 * balanced_load(*given))
-    assert "balance" in _failed(dataclasses.replace(SMOKE, epochs=60))
+    assert "fig-5a-balance" in failed(NAME, _record(epochs=60))

@@ -1,0 +1,231 @@
+"""Claims on one training of networks: that it converges, what its strengths say, its two stages and its imitations."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import xarray as xr
+
+from dynascope.experiments.claims import Claim, Judgement, above, below, equal, not_run, three_errors
+from dynascope.experiments.elastic.network_courses import WINDOW
+from dynascope.experiments.elastic.network_imitation import IMITATION
+from dynascope.experiments.elastic.network_training import at_end, rate_of_change, unsettled
+from dynascope.experiments.elastic.source import elastic
+from dynascope.experiments.experiment import settings
+from dynascope.models.elastic.tails import tail_index
+from dynascope.statistics.errors import Estimate, over_trials
+from dynascope.statistics.resampling import bootstrap_weights
+
+_SEEN = 0.1  # what the eye sees: less is "similar", or "not perceivable"
+_EXACT, _PRINTED = ["L-model", "I-model"], ["L-model as printed", "I-model as printed"]
+_EQ_11 = elastic("11", figure="3")
+_FIG_1, _FIG_3, _D10 = (elastic(figure=number) for number in ("1", "3", "D.10"))
+
+
+def _final(values: xr.DataArray) -> Estimate:
+    return over_trials(values.isel(step=-1).astype(float))
+
+
+def _trained(record: xr.Dataset) -> str:
+    return f"{record.sizes['trial']} networks, {int(record['step'][-1])} steps"
+
+
+def _loss_vanishes(record: xr.Dataset) -> Judgement:
+    begin = float(record["loss"].isel(step=0).mean())
+    return below(_final(record["loss"]), _SEEN * begin, note=_trained(record))
+
+
+def _separated(record: xr.Dataset) -> Judgement:
+    """Share of samples in the wrong order along the best of the directions (C.24)."""
+    wrong = record["misplaced"].sel(moment="end")
+    shares = wrong.mean("trial")
+    best = over_trials(wrong.isel(pair=int(shares.argmin("pair"))))
+    others = ", ".join(f"{each.item()}: {float(share):.2f}" for each, share in zip(shares["pair"], shares, strict=True))
+    note = f"share of samples of two classes in the wrong order, worst two classes, best direction; of classes {others}"
+    return below(best, _SEEN, note=note)
+
+
+def _begin(record: xr.Dataset) -> str:
+    return f"from step {float(record['reference_time'].sel(reading='L-model')):.0f} on"
+
+
+def _gap(record: xr.Dataset) -> Estimate:
+    return at_end(record.sel(reading=_EXACT), "integrated_gap")
+
+
+def _inter(record: xr.Dataset, reading: str) -> Judgement:
+    """B of one of the two models, with an error that allows for both."""
+    inter, place = at_end(record.sel(reading=_PRINTED), "integrated_inter"), _PRINTED.index(reading)
+    note = record["reason"].sel(reading=reading).item() if reading == _PRINTED[0] else ""
+    return below(inter.mean[place], 0.0, three_errors(inter.error)[place], note=note)
+
+
+def _identified(record: xr.Dataset) -> Judgement:
+    reasons = {each: record["reason"].sel(reading=each).item() or "nothing doubtful" for each in _EXACT}
+    note = "; ".join(f"{each}: {reason}" for each, reason in reasons.items())
+    return equal(record["ok"].sel(reading=_EXACT), 1.0, note=note)
+
+
+def _similar(record: xr.Dataset) -> Judgement:
+    logits, isotropic = _gap(record).mean
+    return equal(isotropic / logits, 1.0, _SEEN, note=f"growth of A − B {_begin(record)}, I-model over L-model")
+
+
+def _wild(record: xr.Dataset) -> Judgement:
+    """Way up and down that A makes beyond the distance between its ends, by either model."""
+    early = record["integrated_intra"].sel(step=slice(None, _onset(record)), reading=_PRINTED)
+    curve = early.transpose("reading", "step").values
+    logits, isotropic = np.abs(np.diff(curve)).sum(axis=1) - np.abs(curve[:, -1] - curve[:, 0])
+    return above(logits, isotropic, note="ups and downs of A until the loss falls")
+
+
+def _onset(record: xr.Dataset) -> float:
+    """First step at which the mean validation loss has done a tenth of its fall."""
+    loss = record["loss"].mean("trial").values
+    return float(record["step"][int(np.argmax(loss <= loss[0] - _SEEN * (loss[0] - loss[-1])))])
+
+
+def _tail(record: xr.Dataset) -> Judgement:
+    """Tail index of α − β from A − B, mean over networks, with an error by bootstrap over networks."""
+    growth, steps = record["growth"].values, record["step"].values
+    drawn = tail_index(steps, bootstrap_weights(len(growth), 100, 0) @ growth, "integrated")
+    index = Estimate(tail_index(steps, growth.mean(axis=0), "integrated"), np.std(drawn, ddof=1))
+    note = "fit to A − B of the last third of the records; logits that grow as log t give α − β ∝ 1/(t log t)"
+    return below(index, 1.0, note=note)
+
+
+def _hump(record: xr.Dataset, curve: xr.DataArray, what: str) -> Judgement:
+    """Judge that the mean curve rises from its start to a peak, and falls from there to its end."""
+    values = curve.transpose("trial", "step").values
+    peak = int(np.argmax(values.mean(axis=0)))
+    rise = over_trials(np.stack([values[:, peak] - values[:, 0], values[:, peak] - values[:, -1]]))
+    return above(rise, 0.0, note=f"{what}, peak at step {int(record['step'][peak])} less start, less end")
+
+
+def _sigmoid(record: xr.Dataset) -> Judgement:
+    speed = rate_of_change(record["step"].values, record["length"].values)
+    return _hump(record, xr.DataArray(speed, dims=("trial", "step")), "speed of growth")
+
+
+def _stages(record: xr.Dataset) -> Judgement:
+    end, onset, found = float(record["amplification_time"]), _onset(record), bool(record["stages_found"])
+    stages = f"turning ends at step {end:.0f}, the loss has fallen by a tenth at {onset:.0f}"
+    return equal(float(found), 1.0, note=stages if found else record["stages_reason"].item())
+
+
+def _turned(record: xr.Dataset) -> Judgement:
+    first, onset, last = (float(record["angle"].sel(step=at)) for at in (0, _onset(record), record["step"][-1]))
+    return above(first - onset, onset - last, note="radians, mean over networks")
+
+
+def _amplified(record: xr.Dataset) -> Judgement:
+    growth = np.log(record["length"].isel(step=-1) / record["length"].sel(step=_onset(record)))
+    return above(over_trials(growth), np.log(10.0), note="logarithm of the growth in length")
+
+
+def _drawn(record: xr.Dataset) -> Judgement:
+    drawn = record["drawn_intra"].values
+    peak = int(np.argmax(drawn))
+    note = (
+        f"printed I-model, window {WINDOW}, peak at step {int(record['step'][peak])} less start, less end; a quarter of"
+        " the peak counts as level"
+    )
+    return above([drawn[peak] - drawn[0], drawn[peak] - drawn[-1]], 0.0, 0.25 * np.abs(drawn[peak]), note=note)
+
+
+def _onset_step(record: xr.Dataset) -> Judgement:
+    if (settings(record).network, settings(record).learning_rate) != ("lenet", 0.005):
+        return not_run("judged with the source's network and learning rate only")
+    onset = _onset(record)
+    note = f"at step {onset:.0f}, a tenth of the fall; tolerance: a factor of 2"
+    return equal(np.log2(onset / 1200), 0.0, 1.0, note=note)
+
+
+def _window(record: xr.Dataset) -> Judgement:
+    trend = record["trend"].values
+    listed = ", ".join(f"{int(size)}: {value:.2f}" for size, value in zip(record["window_size"], trend, strict=True))
+    note = f"correlation with α − β on the probe by window: {listed}"
+    return above([0.5 - trend[0], trend[-1] - 0.5], 0.0, note=note)
+
+
+_COURSE = (
+    unsettled("fig1-separated", "along the difference of some two class means all classes part", _separated, _FIG_1),
+    Claim(
+        "fig3-gap",
+        "A − B grows, by the I-model and by the L-model",
+        lambda r: above(_gap(r), 0.0, note=_begin(r)),
+        _FIG_3,
+    ),
+    unsettled(
+        "fig3-intra",
+        "A grows, by both models as printed",
+        lambda r: above(at_end(r.sel(reading=_PRINTED), "integrated_intra"), 0.0, note="L-model, I-model"),
+        _EQ_11,
+    ),
+    unsettled(
+        "fig3-inter-isotropic", "B falls, by the I-model as printed", partial(_inter, reading=_PRINTED[1]), _EQ_11
+    ),
+    unsettled("fig3-inter-logits", "B falls, by the L-model as printed", partial(_inter, reading=_PRINTED[0]), _EQ_11),
+    unsettled("fig3-identified", "A and B can be told apart, by the L-model and by the I-model", _identified, _FIG_3),
+    Claim("fig3-similar", "late in training both models give similar A − B", _similar, _FIG_3),
+    Claim("fig3-wild", "early in training the L-model, as printed, is wilder than the I-model", _wild, _FIG_3),
+    unsettled(
+        "fig4c-separable",
+        "classes that part have α − β with a tail index below 1",
+        _tail,
+        elastic(figure="4(c)", theorem="Theorem 3.1"),
+    ),
+    unsettled(
+        "figd3-rises",
+        "α − β rises, then decays, in the mean over networks",
+        lambda r: _hump(r, r["growth_rate"], "of single networks"),
+        elastic(section="D.3", place="(ii)"),
+    ),
+    unsettled(
+        "figd6-rises",
+        "α − β times the length of the class means rises, then decays",
+        lambda r: _hump(r, r["adjusted_rate"], "of single networks"),
+        elastic(figure="D.6"),
+    ),
+    Claim("figd10-stages", "class means first turn, then only grow", _stages, _D10),
+    Claim("figd10-turned", "class means turn more before the loss falls than after", _turned, _D10),
+    unsettled("figd10-amplified", "once the loss falls, class means grow at least tenfold", _amplified, _D10),
+    unsettled(
+        "figd3-sigmoid",
+        "the length of class means grows fastest between start and end",
+        _sigmoid,
+        elastic(section="D.3", place="(iii)"),
+    ),
+    *IMITATION,
+)
+_SETUP = elastic(section="4.1")
+GEOMNIST = (
+    unsettled("sec4-converged", "validation loss goes to zero", _loss_vanishes, _SETUP),
+    *_COURSE,
+    unsettled("fig3-drawn", "α of the drawn samples' logits rises, then decays", _drawn, elastic(figure="3, D.1")),
+    unsettled("figd10-onset", "validation loss starts to fall at about iteration 1200", _onset_step, _D10),
+    Claim(
+        "figd1-window", "a window of 11 hides the trend of the strengths, 301 shows it", _window, elastic(figure="D.1")
+    ),
+)
+CIFAR = (
+    unsettled(
+        "sec4-converged",
+        "validation accuracy exceeds 0.9",
+        lambda r: above(_final(r["accuracy"]), 0.9, note=_trained(r)),
+        _SETUP,
+    ),
+    *_COURSE,
+)
+
+
+def claims_on(data: str, claims: tuple[Claim, ...]) -> tuple[Claim, ...]:
+    """Name the data in ids and statements.
+
+    >>> claims_on("CIFAR", CIFAR[:1])[0].statement
+    'CIFAR: validation accuracy exceeds 0.9'
+    """
+    return tuple(
+        replace(claim, id=f"elastic-{claim.id}-{data.lower()}", statement=f"{data}: {claim.statement}")
+        for claim in claims
+    )

@@ -1,0 +1,45 @@
+"""elastic Figure D.4: Strengths of networks by number of classes."""
+
+import numpy as np
+import xarray as xr
+
+from dynascope.experiments.claims import Claim, Judgement, above, below
+from dynascope.experiments.elastic.network_cases import LAPTOP, Config, final_growth, picture, run
+from dynascope.experiments.elastic.network_training import SMALL, at_end
+from dynascope.experiments.elastic.source import elastic
+from dynascope.experiments.experiment import Experiment
+from dynascope.statistics.errors import Estimate
+
+
+def _scaled(record: xr.Dataset) -> Judgement:
+    growth = final_growth(record)
+    note = f"largest less smallest A − B; by classes {np.round(growth.mean, 2).tolist()}"
+    return above(Estimate(np.ptp(growth.mean), np.asarray(np.linalg.norm(growth.error))), 0.0, note=note)
+
+
+EXPERIMENT = Experiment(
+    elastic(figure="D.4"),
+    Config(data="cifar10", varied="classes", cases=(2, 3), per_class=2000),
+    run,
+    claims=(
+        Claim(
+            "elastic-figd4-intra",
+            "A grows for any number of classes, I-model",
+            lambda r: above(at_end(r, "integrated_intra"), 0.0),
+        ),
+        Claim(
+            "elastic-figd4-inter",
+            "B falls for any number of classes, I-model",
+            lambda r: below(at_end(r, "integrated_inter"), 0.0),
+            settles_at="paper",
+        ),
+        Claim("elastic-figd4-scale", "the number of classes changes the scale of A − B", _scaled),
+    ),
+    picture=picture("classes"),
+    model="Ensemble",
+    precision="float32",
+    needs=("torch", "sklearn"),
+    smoke=SMALL | {"trials": 10, "data": "digits", "per_class": 100, "steps": 600},  # digits stand for photographs
+    laptop=LAPTOP,
+    adapted="2000 photographs of each class, a third of the steps: the curves have bent by then",
+)

@@ -1,0 +1,24 @@
+"""elastic Figure 1, Figure 3, Figure 5, Figure D.1, Figure D.7–D.10: Networks that learn photographs: strengths and
+stages.
+"""
+
+from dynascope.experiments.elastic.course_claims import CIFAR, claims_on
+from dynascope.experiments.elastic.network_courses import FIGURES, PICTURE, Config, run
+from dynascope.experiments.elastic.network_training import SMALL
+from dynascope.experiments.experiment import Experiment
+
+_DIGITS = {"data": "digits", "per_class": 100, "pair": (0, 1)}  # they stand for photographs
+
+EXPERIMENT = Experiment(
+    FIGURES,
+    Config(data="cifar10", per_class=2000, probes=200, steps=300_000, pair=(1, 2), drawn=False),
+    run,
+    claims=claims_on("CIFAR", CIFAR),
+    picture=PICTURE,
+    model="Ensemble",
+    precision="float32",
+    needs=("torch", "sklearn"),
+    smoke=SMALL | _DIGITS | {"learning_rate": 0.03, "steps": 800, "records": 50, "trials": 12},
+    laptop={"probes": 40, "steps": 8000, "records": 80, "trials": 16},
+    adapted="2000 photographs of each class, class means over a probe set",
+)

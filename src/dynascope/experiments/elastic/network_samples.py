@@ -1,0 +1,48 @@
+"""elastic Figure D.3: Strengths of networks by number of samples."""
+
+import numpy as np
+import xarray as xr
+
+from dynascope.experiments.claims import Claim, Judgement, above, below, equal
+from dynascope.experiments.elastic.network_cases import LAPTOP, SEEN, Config, final_growth, picture, run
+from dynascope.experiments.elastic.network_training import SMALL, at_end
+from dynascope.experiments.elastic.source import elastic
+from dynascope.experiments.experiment import Experiment
+from dynascope.statistics.errors import Estimate
+
+
+def _dominated(record: xr.Dataset) -> Judgement:
+    intra, inter = (at_end(record, f"integrated_{name}") for name in ("intra", "inter"))
+    return above(Estimate(intra.mean, np.hypot(intra.error, inter.error)), np.abs(inter.mean))
+
+
+def _decays(record: xr.Dataset) -> Judgement:
+    rate = record["growth_rate"].mean("trial").values
+    note = "α − β at the end over its largest value, mean of networks"
+    return below(rate[:, -1] / rate.max(axis=1), SEEN, note=note)
+
+
+def _alike(record: xr.Dataset) -> Judgement:
+    growth = final_growth(record)
+    listed = ", ".join(f"{case}: {value:.3g}" for case, value in zip(record["case"].values, growth.mean, strict=True))
+    relative = Estimate(*(each / growth.mean.mean() for each in growth))
+    return equal(relative, 1.0, SEEN, note=f"A − B at the end by samples of a class, over their mean; {listed}")
+
+
+EXPERIMENT = Experiment(
+    elastic(figure="D.3"),
+    Config(),
+    run,
+    claims=(
+        Claim("elastic-figd3-dominated", "A outgrows |B| for any number of samples, I-model", _dominated),
+        Claim("elastic-figd3-decays", "α − β dies out for any number of samples", _decays),
+        Claim("elastic-figd3-alike", "A − B does not depend on the number of samples", _alike),
+    ),
+    picture=picture("samples of a class"),
+    model="Ensemble",
+    precision="float32",
+    needs=("torch",),
+    smoke=SMALL | {"trials": 10, "cases": (60, 200), "steps": 700},
+    laptop=LAPTOP | {"cases": (80, 600)},
+    adapted="class means over a probe set, GeoMNIST alone",
+)

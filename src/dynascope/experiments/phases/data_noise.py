@@ -1,0 +1,8 @@
+"""spring-block Figure 1(a): Phase diagram of networks: noise in data and labels."""
+
+from dynascope.experiments.phases.phase_diagrams import COARSE, DATA_NOISES, Config, phase_diagram
+
+EXPERIMENT = phase_diagram(
+    Config("FIG. 1(a)", "data_noise", DATA_NOISES, thorough=True),
+    laptop={**COARSE, "values": (0.0, 0.1, 0.2, 0.4, 0.6)},
+)

@@ -1,0 +1,7 @@
+"""spring-block Figure 1(c): Phase diagram of networks: dropout."""
+
+from dynascope.experiments.phases.phase_diagrams import DIGITS, DROPOUTS, Config, evenly, phase_diagram
+
+EXPERIMENT = phase_diagram(
+    Config("FIG. 1(c)", "dropout", DROPOUTS, thorough=True), laptop={**DIGITS, "values": evenly(0.3, 7), "seeds": 4}
+)

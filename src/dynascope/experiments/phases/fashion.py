@@ -1,0 +1,7 @@
+"""spring-block Figure S8(a): Phase diagram of networks on Fashion-MNIST: noise in data and labels."""
+
+from dynascope.experiments.phases.phase_diagrams import DATA_NOISES, PART, Config, phase_diagram
+
+EXPERIMENT = phase_diagram(
+    Config("FIG. S8(a)", "data_noise", DATA_NOISES, data="fashion"), laptop={**PART, "values": (0.0, 0.2, 0.4, 0.6)}
+)

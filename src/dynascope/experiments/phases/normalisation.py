@@ -1,0 +1,79 @@
+"""spring-block (1), Section S3: Batch norm against fixed constants."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from dynascope.experiments.claims import Claim, Judgement, above, below, three_errors
+from dynascope.experiments.phases.curves import NetworkExperiment, Training, curves, side_by_side
+from dynascope.experiments.phases.load_curves import run_grid
+from dynascope.experiments.phases.shapes import bend
+from dynascope.experiments.sources import Source
+from dynascope.statistics.errors import over_trials
+
+BATCH, CONSTANT = range(2)
+
+
+@dataclass(frozen=True)
+class Config(Training):
+    """ReLU networks at several dropouts, with batch norm and with the fixed constants c_ℓ of (1)."""
+
+    dropout: tuple[float, ...] = (0.0, 0.05, 0.1, 0.2, 0.3)
+    slope: float = 0.0
+
+
+def run(config: Config) -> xr.Dataset:
+    """Train both kinds over the same dropouts and seeds."""
+    fixed = {name: value for name, value in vars(config).items() if name not in ("dropout", "seeds")}
+    grid = {"normalisation": ("batch", "constant"), "dropout": config.dropout}
+    trained = run_grid(grid, seeds=config.seeds, fixed=fixed)
+    return curves(
+        trained["load"].sel(probe="train").values,
+        trained["accuracy"].sel(probe="test").values,
+        kinds=["batch norm", "constants c_ℓ"],
+        settings=[f"dropout {each:g}" for each in config.dropout],
+    )
+
+
+def _spread(bends: xr.DataArray) -> Judgement:
+    """The logarithm of a variance from n free runs errs by √(2/n)."""
+    spread = np.log(bends.var("trial", ddof=1).mean("setting").values)
+    free = bends.sizes["setting"] * (bends.sizes["trial"] - 1)
+    slack = three_errors(2 / np.sqrt(free))
+    return above(spread[CONSTANT] - spread[BATCH], 0.0, slack, note="logarithm of the ratio")
+
+
+def _falls(bends: xr.DataArray) -> Judgement:
+    note = "curvature at the most dropout less that at none"
+    return below(over_trials(bends[CONSTANT, -1] - bends[CONSTANT, 0]), 0.0, note=note)
+
+
+_DIGITS = {"data": "digits", "size": 0, "samples": 0, "width": 64, "batch_size": 32, "epochs": 12, "seeds": 6}
+EXPERIMENT = NetworkExperiment(
+    Source("spring-block", equation="1", section="S3"),
+    Config(),
+    run,
+    claims=(
+        Claim(
+            "s3-constants-concave",
+            "with constants c_ℓ, without dropout, the load curve is concave",
+            lambda bends: above(over_trials(bends[CONSTANT, 0]), 0.0, note="curvature"),
+            settles_at="paper",
+        ),
+        Claim(
+            "s3-constants-spread",
+            "without batch norm the curvature varies more between runs: its variance, over all settings, is larger",
+            _spread,
+            Source("spring-block", section="S3"),
+            settles_at="paper",
+        ),
+        Claim("s3-constants-noise", "with constants c_ℓ, too, dropout bends load curves to convex", _falls),
+    ),
+    picture=side_by_side(2),
+    read=lambda record: bend(record["load"]),  # (kind, setting, trial)
+    smoke={**_DIGITS, "epochs": 8, "dropout": (0.0, 0.3)},
+    laptop=_DIGITS,
+    kind="figure",
+    adapted="values of dropout and slope, which the source leaves out; images standardised",
+)

@@ -1,0 +1,131 @@
+"""spring-block Figure S15, Figure S16: Load curves in regression."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import xarray as xr
+
+from dynascope import networks
+from dynascope.data.tables import diabetes
+from dynascope.experiments.claims import Claim, Judgement, above, below
+from dynascope.experiments.phases.curves import NetworkExperiment, Training, curves, side_by_side
+from dynascope.experiments.phases.load_curves import batches, data_set
+from dynascope.experiments.phases.shapes import bend, straight
+from dynascope.experiments.sources import Source
+from dynascope.statistics.errors import over_trials
+
+KINDS = ("diabetes", "images, one-hot")
+TABLE, IMAGES = range(2)
+
+
+@dataclass(frozen=True)
+class Config(Training):
+    """ReLU networks at several dropouts, on the diabetes table (S15) and on images with one-hot targets (S16)."""
+
+    dropout: tuple[float, ...] = (0.0, 0.02, 0.05, 0.1, 0.2)
+
+
+def run(config: Config) -> xr.Dataset:
+    """Train on the squared error; a load is the misfit of the best linear fit from a layer (S5)."""
+    x, y, xt, yt = data_set(config.data, config.size, config.samples)
+    table, one_hot = diabetes(), np.eye(int(y.max()) + 1, dtype=np.float32)
+    sets = [(table[0], table[1][:, None], table[2], table[3][:, None]), (x, one_hot[y], xt, one_hot[yt])]
+    load, error = zip(*(_fitted(config, *each) for each in sets), strict=True)
+    settings = [f"dropout {each:g}" for each in config.dropout]
+    names = ("load: error of the best linear fit", "test RMSE")
+    return curves(np.stack(load), np.stack(error), kinds=KINDS, settings=settings, names=names)
+
+
+def _fitted(config: Config, x: np.ndarray, y: np.ndarray, xt: np.ndarray, yt: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Loads (setting, run, layer) on training data, and the root mean square error on test data (setting, run)."""
+    batch, steps = batches(len(x), config.batch_size, config.epochs)
+    shape = (len(config.dropout), config.seeds)
+    ensemble = networks.Ensemble(
+        networks.MLP(x.shape[1:], y.shape[1], width=config.width, depth=config.depth, batch_norm=True),
+        trials=list(range(config.seeds)) * len(config.dropout),
+        learning_rate=config.learning_rate,
+        batch_size=batch,
+        optimizer="adam",
+        loss="mse",
+        vary={"dropout": np.repeat(config.dropout, config.seeds)},
+        sampling="shuffled",
+    )
+    path = ensemble.train(x, y, steps, probe=(x, y), record_every=[steps], measures="load", progress=False)
+    # no loads of the test data: the table's are fewer than the features, and every linear fit to them is perfect
+    missed = np.asarray(ensemble.features(xt)["logits"]) - yt  # (trial, sample, output)
+    return path["load"].values[:, -1].reshape(*shape, -1), np.sqrt((missed**2).mean(axis=(1, 2))).reshape(shape)
+
+
+def _concave(record: xr.Dataset, *, kind: int) -> Judgement:
+    return above(over_trials(bend(record["load"][kind, 0])), 0.0)
+
+
+def _convex(record: xr.Dataset, *, kind: int) -> Judgement:
+    return below(over_trials(bend(record["load"][kind, -1])), 0.0)
+
+
+def _flatter(record: xr.Dataset) -> Judgement:
+    bends = bend(record["load"][IMAGES])
+    return below(over_trials(bends[-1] - bends[0]), 0.0)
+
+
+def _better(record: xr.Dataset, *, kind: int) -> Judgement:
+    straightest = int(straight(record["load"][kind]).mean("trial").values.argmax())
+    error = record["score"][kind]
+    note = f"the straightest is at {record['setting'].values[straightest]}"
+    return below(over_trials(error[straightest] - error[0]), 0.0, note=note)
+
+
+_TABLE, _IMAGES = (Source("spring-block", figure=figure) for figure in ("S15", "S16"))
+_DIGITS = {"data": "digits", "size": 0, "samples": 60, "width": 64, "batch_size": 64, "epochs": 60, "seeds": 6}
+EXPERIMENT = NetworkExperiment(
+    Source("spring-block", figure="S15, S16"),
+    Config(),
+    run,
+    claims=(
+        Claim(
+            "fig-s15-concave",
+            "on the diabetes data, without dropout, the regression load curve is concave",
+            partial(_concave, kind=TABLE),
+            _TABLE,
+        ),
+        Claim(
+            "fig-s15-convex",
+            "on the diabetes data, with the most dropout, it is convex",
+            partial(_convex, kind=TABLE),
+            _TABLE,
+        ),
+        Claim(
+            "fig-s15-error",
+            "on the diabetes data the straightest curve has a lower test error than without dropout",
+            partial(_better, kind=TABLE),
+            _TABLE,
+        ),
+        Claim(
+            "fig-s16-concave",
+            "on images with one-hot targets, without dropout, it is concave",
+            partial(_concave, kind=IMAGES),
+            _IMAGES,
+        ),
+        Claim("fig-s16-noise", "on images with one-hot targets, dropout makes it less concave", _flatter, _IMAGES),
+        Claim(
+            "fig-s16-convex",
+            "on images with one-hot targets, with the most dropout, it is convex",
+            partial(_convex, kind=IMAGES),
+            _IMAGES,
+            settles_at="paper",
+        ),
+        Claim(
+            "fig-s16-error",
+            "on images with one-hot targets the straightest curve has a lower test error than without dropout",
+            partial(_better, kind=IMAGES),
+            _IMAGES,
+            settles_at="paper",
+        ),
+    ),
+    picture=side_by_side(len(KINDS)),
+    smoke={**_DIGITS, "width": 32, "epochs": 50, "dropout": (0.0, 0.04, 0.2), "samples": 30},
+    laptop=_DIGITS,
+    adapted="values of dropout, which the source leaves out; images standardised",
+)

@@ -1,0 +1,20 @@
+"""spring-block Figure S8(b): Phase diagram of networks on Fashion-MNIST: noise in data and labels, SGD."""
+
+from dynascope.experiments.phases.phase_diagrams import DATA_NOISES, PART, Config, phase_diagram
+
+EXPERIMENT = phase_diagram(
+    Config(
+        "FIG. S8(b)",
+        "data_noise",
+        DATA_NOISES,
+        data="fashion",
+        optimizer="sgd",
+        batch_size=64,
+        epochs=1000,
+        depth=5,
+        seeds=4,
+    ),
+    laptop={**PART, "values": (0.0, 0.2, 0.4, 0.6), "epochs": 60, "batch_size": 16, "learning_rate": 0.01},
+    smoke={"learning_rate": 0.05},
+    adapted="batches of 64, where the source names no size, 4 runs",
+)

@@ -1,0 +1,12 @@
+"""spring-block Figure S7(b): Phase diagram of networks: batch size, width 2500."""
+
+from dynascope.experiments.phases.phase_diagrams import COARSER, TWO_BATCHES, Config, phase_diagram
+
+EXPERIMENT = phase_diagram(
+    Config(
+        "FIG. S7(b)", "batch_size", (640, 160, 40), learning_rate=0.0001, width=2500, seeds=2, slopes=(0.0, 0.4, 1.0)
+    ),
+    laptop={**COARSER, "values": (240, 64, 16), "width": 256, "learning_rate": 0.0005},
+    smoke=TWO_BATCHES,
+    adapted="3 batch sizes, 3 slopes, 2 runs",
+)

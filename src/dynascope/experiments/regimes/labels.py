@@ -1,0 +1,62 @@
+"""layerwise Figure 3.5: Minimal features with random labels."""
+
+import numpy as np
+import xarray as xr
+
+from dynascope.data import corrupt_labels
+from dynascope.experiments.claims import Claim, above, below
+from dynascope.experiments.regimes import recipe
+from dynascope.experiments.regimes.recipe import LAPTOP, MINIMAL, PAPER, Recipe, final, regime
+from dynascope.experiments.sources import Source
+
+SHARES = {"true labels": 0.0, "10 % random": 0.1, "all random": 1.0}
+
+
+def run(config: Recipe) -> xr.Dataset:
+    """Labels of which a share is drawn anew; measured on the spoilt training set and on test images."""
+    x, y, xt, yt = recipe.load(config)
+    spoilt = {name: corrupt_labels(y, share, method="reset", seed=config.seed) for name, share in SHARES.items()}
+    return recipe.gather({name: recipe.train(config, (x, labels, xt, yt)) for name, labels in spoilt.items()})
+
+
+def _trained(record: xr.Dataset, name: str, case: str) -> np.ndarray:
+    """Values of the networks of a case at the end, on training samples."""
+    return record[name].sel(case=case, probe="train").isel(step=-1).values
+
+
+EXPERIMENT = regime(
+    Source("layerwise", figure="3.5"),
+    Recipe(),
+    run,
+    claims=(
+        Claim(
+            "fig-3.5-random-labels",
+            "features become minimal with true, spoilt and random labels, κ < 0.1",
+            lambda record: below(
+                recipe.means(*(_trained(record, "kappa", case) for case in SHARES)),
+                MINIMAL,
+                note=f"{', '.join(SHARES)}; κ on training images",
+            ),
+        ),
+        Claim(
+            "fig-3.5-accuracy",
+            "with random labels the network does not generalize, though it fits them",
+            lambda record: recipe.exceeds(
+                (final(record, "accuracy", "true labels"), final(record, "accuracy", "all random")),
+                margin=0.3,
+                note="test accuracy, beside that after random labels plus 0.3",
+            ),
+        ),
+        Claim(
+            "fig-3.5-fitted",
+            "random labels are fitted",
+            lambda record: above(
+                recipe.means(_trained(record, "accuracy", "all random")), 0.9, note="training accuracy"
+            ),
+        ),
+    ),
+    # few images, else random labels are not fitted in as many steps
+    smoke={"train_per_class": 10, "steps": 800},
+    laptop=LAPTOP | {"train_per_class": 30, "steps": 3000},
+    paper=PAPER | {"train_per_class": 100, "steps": 3000, "weight_decay": 1e-3},
+)

@@ -1,0 +1,45 @@
+"""layerwise Figure 2.3: All layers, or the last alone."""
+
+import xarray as xr
+
+from dynascope.experiments.claims import Claim, above, below
+from dynascope.experiments.regimes import recipe
+from dynascope.experiments.regimes.recipe import MINIMAL, Recipe, final, regime
+from dynascope.experiments.sources import Source
+
+FULL, LAST = "all layers", "last layer only"
+
+
+def run(config: Recipe) -> xr.Dataset:
+    """All layers or the last alone."""
+    data = recipe.load(config)
+    whole, last = recipe.train(config, data), recipe.train(config, data, ensemble={"trained": "last"})
+    return recipe.gather({FULL: whole, LAST: last})
+
+
+EXPERIMENT = regime(
+    Source("layerwise", figure="2.3"),
+    Recipe(),
+    run,
+    claims=(
+        Claim(
+            "fig-2.3-minimal",
+            "trained as a whole a network is in the minimum feature regime, κ < 0.1",
+            lambda record: below(recipe.means(final(record, "kappa", FULL)), MINIMAL),
+        ),
+        Claim(
+            "fig-2.3-extended",
+            "with its last layer trained alone its features are extended, κ > 0.1",
+            lambda record: above(recipe.means(final(record, "kappa", LAST)), MINIMAL),
+        ),
+        Claim(
+            "fig-2.3-used",
+            "trained as a whole it uses fewer features: D_eff(Q̂) is smaller",
+            lambda record: recipe.exceeds(
+                (final(record, "dimension_utilization", LAST), final(record, "dimension_utilization", FULL)),
+                note="D_eff(Q̂) of the last layer alone, beside the whole network's",
+            ),
+            Source("layerwise", figure="2.3(b)"),
+        ),
+    ),
+)

@@ -1,0 +1,61 @@
+"""layerwise Figure 6.3: Small targets make a network lazy."""
+
+import numpy as np
+import xarray as xr
+
+from dynascope.experiments.claims import Claim, above
+from dynascope.experiments.regimes import recipe
+from dynascope.experiments.regimes.last_layer import FULL, LAST
+from dynascope.experiments.regimes.recipe import LAPTOP, MINIMAL, PAPER, Recipe, final, regime
+from dynascope.experiments.sources import Source
+
+LAZY = "targets over 100"
+
+
+def run(config: Recipe) -> xr.Dataset:
+    """All layers, all layers on targets a hundredth as large, the last layer alone."""
+    data, plain = recipe.load(config), {"weight_decay": 0.0}
+    return recipe.gather(
+        {
+            FULL: recipe.train(config, data, ensemble=plain),
+            LAZY: recipe.train(config, data, ensemble=plain, network={"target_scale": 0.01}),
+            LAST: recipe.train(config, data, ensemble=plain | {"trained": "last"}),
+        }
+    )
+
+
+def read(record: xr.Dataset) -> dict[str, np.ndarray]:
+    """κ of each case at the end."""
+    return {case: final(record, "kappa", case) for case in (FULL, LAZY, LAST)}
+
+
+EXPERIMENT = regime(
+    Source("layerwise", figure="6.3"),
+    Recipe(batch_norm=False),  # four layers, fully connected, no batch norm
+    run,
+    claims=(
+        Claim(
+            "fig-6.3-rich",
+            "the rich network is nearer to minimal features than the lazy one (κ)",
+            lambda kappa: recipe.exceeds(
+                (kappa[LAZY], kappa[FULL]), note="κ with small targets, beside that with plain ones"
+            ),
+        ),
+        Claim(
+            "fig-6.3-linear",
+            "the linear model has features further from minimal than the rich network (κ)",
+            lambda kappa: recipe.exceeds(
+                (kappa[LAST], kappa[FULL]), note="κ of the last layer alone, beside the whole network's"
+            ),
+        ),
+        Claim(
+            "fig-6.3-extended",
+            "the lazy network and the linear model have extended features, κ > 0.1",
+            lambda kappa: above(recipe.means(kappa[LAZY], kappa[LAST]), MINIMAL),
+        ),
+    ),
+    read=read,
+    smoke={"learning_rate": 0.5, "steps": 1300, "cool": 0.2},
+    laptop=LAPTOP | {"learning_rate": 0.3},
+    paper=PAPER | {"network": "mlp", "width": 256, "learning_rate": 0.3, "steps": 5000},
+)

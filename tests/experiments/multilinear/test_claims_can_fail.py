@@ -1,0 +1,71 @@
+"""The claims on the multilinear model fail when a formula behind them is wrong."""
+
+import dataclasses
+
+import pytest
+
+from dynascope import Multilinear
+from dynascope.experiments.multilinear import strengths
+from dynascope.experiments.registry import find
+
+
+def unlimited(record):
+    """(4.17) without the limit on data."""
+    model = Multilinear(300, strengths.EXPONENT, strengths.TARGET, strengths.INITIAL, strengths.RATE)
+    return record.assign(sgd_form=("moment", model.loss(time=record["moment"].values, parameters=20)))
+
+
+def larger_losses(record):
+    return record.assign({name: 1.1 * record[name] for name in ("descent_form", "sgd_form", "final_form")})
+
+
+def other_exponent(record):
+    plain = record["plain"] * record["time"] ** (0.05 * record["table"])
+    absent = (plain - record["loss"]).isel(time=0, drop=True)
+    return record.assign(table=1.05 * record["table"], plain=plain, measured_absent=absent)
+
+
+# experiment, what its record becomes with another formula, claims that must then fail
+WRONG = {
+    "plain data": ("strengths", unlimited, {"eq4.17-together"}),
+    "loss": ("strengths", larger_losses, {"eq4.17-descent", "eq4.17-together", "eq4.28-start"}),
+    "exponent": ("finite_size", other_exponent, {"fig-C.1-corrected", "eqC.2-absent"}),
+    "absent": ("finite_size", lambda r: r.assign(absent=r["printed_absent"]), {"eqC.2-absent"}),
+    "rate": ("emergence", lambda r: r.assign(corrected_factor=r["printed_factor"]), {"eq5.2-rate"}),
+    "slower": ("emergence", lambda r: r.assign(predicted_passing=1.05 * r["predicted_passing"]), {"fig-5.1-time"}),
+    "printed data": ("data_emergence", lambda r: r.assign(shared_form=r["shared_printed"]), {"eq5.5-shared"}),
+    "printed modes": (
+        "toy_network",
+        lambda r: r.assign(corrected_rate=r["printed_rate"]),
+        {"eqC.15-alpha", "eqC.16-beta", "eqC.17-gamma", "eqC.18-constant"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_formula_is_caught(case, smoke, failed):
+    name, spoil, expected = WRONG[case]
+    record, _ = smoke(f"multilinear/{name}")
+    assert not failed(f"multilinear/{name}", record)
+    assert failed(f"multilinear/{name}", spoil(record)) >= expected
+
+
+def test_strengths_that_grow_faster_are_caught(failed, monkeypatch):
+    right = Multilinear.strength
+    monkeypatch.setattr(Multilinear, "strength", lambda self, skill, time: right(self, skill, 1.001 * time))
+    experiment = find("multilinear/strengths")
+    quick = dataclasses.replace(experiment.settings("smoke"), steps=16, trials=2)
+    assert failed(experiment.name, experiment.record(quick)) >= {"eq4.11-flow", "eqC.4-flow"}
+
+
+def test_another_model_does_not_have_the_exponents(failed, monkeypatch):
+    """Trained with frequencies of another α, the fitted exponents leave the table."""
+    right = Multilinear.simulate
+
+    def simulate(self, *args, **options):
+        other = Multilinear(self.skills, 1.1 * self.skill_exponent, self.target, self.initial, self.learning_rate)
+        return right(other, *args, **options)
+
+    monkeypatch.setattr(Multilinear, "simulate", simulate)
+    experiment = find("multilinear/finite_size")
+    assert "fig-C.1-corrected" in failed(experiment.name, experiment.record(experiment.settings("smoke")))

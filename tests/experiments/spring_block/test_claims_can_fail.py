@@ -1,0 +1,61 @@
+"""Claims on the spring–block chain fail where a closed form is wrong, and for the right reason."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from dynascope import SpringBlock, grid
+from dynascope.experiments.registry import find
+
+REST, PATH, SETTLED = (f"spring_block/{name}" for name in ("equilibrium", "mean_path", "stationary_curvature"))
+
+
+def test_blocks_that_stick_are_not_where_the_printed_form_puts_them(smoke, failed):
+    record, _ = smoke(REST)
+    assert not failed(REST, record)
+    record["equilibrium"] = record["printed"]
+    assert failed(REST, record) == {"eq6-sticking"}
+
+
+@pytest.fixture(scope="module")
+def simulated():
+    """A few of the chains whose mean path is judged."""
+    experiment = find(PATH)
+    few = {"frictions": (0.0, 0.05, 0.1), "noises": (0.006, 0.02), "trials": 100}
+    return experiment.record(dataclasses.replace(experiment.settings("smoke"), **few))
+
+
+def test_wrong_paths_are_caught(simulated, failed):
+    assert not failed(PATH, simulated)
+    assert failed(PATH, simulated.assign(mean_path=1.05 * simulated["mean_path"])) == {"mean-path"}
+    axes = grid(friction_right=simulated["friction_right"], noise=1.2 * simulated["noise"])
+    noisier = SpringBlock(friction_left=0.2, **axes).mean_path(simulated["time"].values, 0.01)
+    noisier = simulated["mean_path"].copy(data=noisier)
+    assert failed(PATH, simulated.assign(mean_path=noisier)) == {"mean-path"}
+
+
+def test_a_wrong_force_law_is_caught(simulated, failed):
+    assert failed(PATH, simulated.assign(mean_drift=1.1 * simulated["mean_drift"])) == {"g-law"}
+
+
+def test_a_wrong_curvature_is_caught(smoke, failed, monkeypatch):
+    record, _ = smoke(SETTLED)
+    assert not failed(SETTLED, record)
+    right = SpringBlock.stationary_curvature
+    monkeypatch.setattr(SpringBlock, "stationary_curvature", lambda self, *a: right(self, *a) - 0.02)
+    assert failed(SETTLED, record) == {"eq7-overdamped", "eq7-inertial", "eq7-langevin"}
+
+
+def test_a_wrong_bound_is_caught(smoke, failed):
+    """A closed form too low, or too high, would start chains where this record has those of the other side."""
+    record, _ = smoke(SETTLED)
+    assert failed(SETTLED, record.assign(above=record["below"])) == {"eq7-bounded-falls"}
+    assert failed(SETTLED, record.assign(below=record["above"])) == {"eq7-bounded-holds"}
+    assert failed(SETTLED, record.assign(bounded_path=record["bounded_path"] - 0.02)) == {"eq7-bounded"}
+
+
+def test_a_curvature_outside_of_the_interval_is_caught(smoke, failed):
+    record, _ = smoke(SETTLED)
+    record["bounded"] = record["bounded"] + np.array([0.1, 0.0, 0.0, 0.0])[:, None]
+    assert failed(SETTLED, record) >= {"eq7-interval", "eq7-bounded"}
