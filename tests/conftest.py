@@ -1,7 +1,8 @@
-"""Shared by all tests: settings, one smoke run of each experiment, and what is left to CI."""
+"""Shared by all tests: settings, the command line, one smoke run of each experiment, and what is left to CI."""
 
 import json
 import os
+import sys
 from functools import cache
 
 import hypothesis
@@ -9,7 +10,7 @@ import matplotlib as mpl
 import pytest
 from filelock import FileLock
 
-from dynascope import load, save
+from dynascope import cli, load, save
 from dynascope.experiments import registry
 from dynascope.experiments.claims import Finding
 from dynascope.records import write_text
@@ -19,6 +20,25 @@ mpl.use("Agg")
 hypothesis.settings.register_profile("dynascope", deadline=None, derandomize=True, max_examples=25)  # compiling is slow
 hypothesis.settings.load_profile("dynascope")
 os.environ["COLUMNS"] = "200"  # rich tables of the command line are not folded
+
+
+@pytest.fixture
+def command(monkeypatch, tmp_path, capsys):
+    """A function that runs the command line in an empty folder and gives exit status, output and errors."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each])  # the command adds the folder by itself
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["dynascope", *map(str, arguments)])
+        with pytest.raises(SystemExit) as done:
+            cli.main()
+        captured = capsys.readouterr()
+        return done.value.code or 0, captured.out, captured.err
+
+    yield call
+    for name, module in list(sys.modules.items()):  # of experiments that the test wrote into the folder
+        if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):
+            del sys.modules[name]
 
 
 @pytest.fixture(scope="session")

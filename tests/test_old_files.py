@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynascope import cli, digest, imitate, load, watch
+from dynascope import digest, imitate, load, watch
 from dynascope.monitor import open_run
 
 OLD = Path(__file__).with_name("files_of_0_1_0")
@@ -23,23 +23,6 @@ FRESH = json.loads((OLD / "fresh.json").read_text())
 COMMIT = "1f0f1bd73ead66681fc1f1cac42ce646cea4bfea"
 ROUNDING = 1e-5  # relative; of float32 networks on another machine, or trained in another pack
 RECORDS = sorted((OLD / "records").glob("*.nc")) + sorted((OLD / "imitation").glob("*.nc"))
-
-
-@pytest.fixture
-def run(monkeypatch, tmp_path, capsys):
-    """Run the command line in an empty folder; exit status and what it printed."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["dynascope", *map(str, arguments)])
-        with pytest.raises(SystemExit) as done:
-            cli.main()
-        captured = capsys.readouterr()
-        return done.value.code or 0, captured.out, captured.err
-
-    yield call
-    sys.modules.pop("decay", None)
 
 
 def numbers(record):
@@ -70,8 +53,8 @@ def test_a_record_opens_with_its_digest(name):
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
-def test_a_record_is_shown(run, path):
-    status, _, err = run("show", path)
+def test_a_record_is_shown(command, path):
+    status, _, err = command("show", path)
     assert status == 0, err
 
 
@@ -81,30 +64,30 @@ def test_networks_are_imitated_as_before():
     assert_holds(now, numbers(old))
 
 
-def test_a_finished_imitation_is_not_done_again(run, tmp_path):
+def test_a_finished_imitation_is_not_done_again(command, tmp_path):
     shutil.copytree(OLD / "imitation", tmp_path / "imitation")
     for picture in ("imitation.png", "report.html"):  # were there too, and are not drawn again
         (tmp_path / "imitation" / picture).touch()
-    status, out, err = run("imitate", "imitation/networks.nc", "--out", "imitation", "--geometry", "logits")
+    status, out, err = command("imitate", "imitation/networks.nc", "--out", "imitation", "--geometry", "logits")
     assert status == 0, err
     assert "closest on networks that it was not fitted to: logits" in out
     assert (tmp_path / "imitation/imitation.nc").read_bytes() == (OLD / "imitation/imitation.nc").read_bytes()
     assert (tmp_path / "imitation/report.html").read_text() == ""
 
 
-def test_strengths_are_estimated_as_before(run, tmp_path):
-    status, _, err = run("estimate", "elastic", OLD / "records" / "locally_elastic.nc", "--out", "strengths.nc")
+def test_strengths_are_estimated_as_before(command, tmp_path):
+    status, _, err = command("estimate", "elastic", OLD / "records" / "locally_elastic.nc", "--out", "strengths.nc")
     assert status == 0, err
     assert_holds(load(tmp_path / "strengths.nc"), numbers(load(OLD / "records" / "strengths.nc")))
 
 
-def test_a_run_that_was_killed_opens_up_to_its_last_whole_measurement(run):
+def test_a_run_that_was_killed_opens_up_to_its_last_whole_measurement(command):
     record, whole = open_run(OLD / "watched"), load(OLD / "records" / "watched.nc")
     assert record["step"].values.tolist() == whole["step"].values.tolist() == list(range(0, 50, 2))
     assert [int(np.isfinite(each["intensity"][:, 0]).sum()) for each in (record, whole)] == [3, 4]  # the last was cut
     for name in ("load", "probe_loss", "nc1"):
         np.testing.assert_array_equal(record[name].values, whole[name].values)
-    status, out, err = run("show", OLD / "watched")
+    status, out, err = command("show", OLD / "watched")
     assert status == 0, err
     assert "a run of 25 measurements up to step 48, 3 layers" in out
 
@@ -128,20 +111,20 @@ def test_a_run_that_was_killed_goes_on(tmp_path):
     ("name", "finished", "failed", "missing"),
     [("function", 5, 2, 3), ("family", 3, 0, 3), ("phase_training", 2, 0, 2), ("networks", 1, 0, 2)],
 )
-def test_a_sweep_that_was_killed_opens_and_goes_on(run, tmp_path, name, finished, failed, missing):
+def test_a_sweep_that_was_killed_opens_and_goes_on(command, tmp_path, name, finished, failed, missing):
     shutil.copytree(OLD / "sweeps" / name, tmp_path / name)
     source = (OLD / "decay.py").read_text()
     (tmp_path / "decay.py").write_text(source.replace("time == 4", "time == 40"))
-    status, out, err = run("sweep", "status", name, "--json")
+    status, out, err = command("sweep", "status", name, "--json")
     assert status == 0, err
     found = json.loads(out)
     assert [found[kind] for kind in ("finished", "failed", "missing")] == [finished, failed, missing]
     assert found["tasks"] == FRESH[name]["tasks"]
-    status, out, err = run("sweep", "gather", name, "--out", "part.nc")
+    status, out, err = command("sweep", "gather", name, "--out", "part.nc")
     assert status == 0, err
     assert f"{finished} of {found['tasks']} tasks finished" in out
     before = {path.name: path.read_bytes() for path in (tmp_path / name / "results").iterdir()}
-    status, out, err = run("sweep", "retry", name, "--scheduler", "here")
+    status, out, err = command("sweep", "retry", name, "--scheduler", "here")
     assert status == 0, err
     assert f"{found['tasks']} of {found['tasks']} tasks finished" in out
     after = {path.name: path for path in (tmp_path / name / "results").iterdir()}
@@ -169,8 +152,8 @@ VERDICTS = {
 }
 
 
-def test_finished_experiments_are_gathered(run, tmp_path):
-    status, out, err = run("results", OLD / "reproduced", "--out", "page")
+def test_finished_experiments_are_gathered(command, tmp_path):
+    status, out, err = command("results", OLD / "reproduced", "--out", "page")
     assert status == 0, err
     assert "31 claims: 25 reproduced, 6 erratum" in out
     lines = (tmp_path / "page/README.md").read_text().splitlines()
@@ -186,8 +169,8 @@ def test_finished_experiments_of_the_same_commit_are_kept(tmp_path):
     (tmp_path / "git").chmod(0o755)
     asked = ["verify", "features", "--scale", "smoke", "--keep", str(tmp_path / "kept"), "--json"]
     environment = os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
-    command = [sys.executable, "-m", "dynascope", *asked]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    program = [sys.executable, "-m", "dynascope", *asked]
+    done = subprocess.run(program, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     assert Counter(each["verdict"] for each in json.loads(done.stdout)) == {"reproduced": 10, "erratum": 6}
     assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "kept").rglob("*") if path.is_file()}

@@ -3,27 +3,40 @@
 import dataclasses
 import json
 import math
-import sys
 
 import pytest
 
-from dynascope import cli, report, results
+from dynascope import report, results
 from dynascope.experiments import registry
-from dynascope.experiments.claims import Claim
+from dynascope.experiments.claims import Finding
+from dynascope.experiments.experiment import Experiment
 
 NAME = "spring_block/left_friction"
-CLAIM = Claim("x", "paper (1)", "x is 1").equals([1.0, math.nan], 1.0, 0.1, note="|x|")
+CLAIM = Finding(
+    "x",
+    "spring-block (1)",
+    "x is 1",
+    "=",
+    (1.0, 1.0),
+    (1.0, math.nan),
+    (0.1, 0.1),
+    verdict="not determined",
+    note="|x|",
+)
 
 
 def result(**changes):
-    usual = {"name": NAME, "title": "A title", "source": "spring-block FIG. S2", "scale": "smoke", "claims": (CLAIM,)}
+    usual = {"name": NAME, "title": "A title", "source": "spring-block Figure S2", "scale": "smoke", "claims": (CLAIM,)}
     return results.Result(**usual | changes)
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(tmp_path_factory, smoke):
     root = tmp_path_factory.mktemp("results")
-    return root, report.reproduce(NAME, "smoke", root)
+    done = smoke(NAME)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Experiment, "evaluate", lambda self, scale: done)
+        return root, report.reproduce(NAME, "smoke", root)
 
 
 def test_a_result_survives_storage(tmp_path):
@@ -87,17 +100,16 @@ def test_what_cannot_be_read_is_refused(tmp_path):
 
 
 @pytest.fixture
-def runs(monkeypatch):
+def runs(monkeypatch, smoke):
     """One experiment, of a commit that can be chosen; how often it was run."""
     done = []
-    experiment = registry.find(NAME)
-    record, claims = experiment.evaluate("smoke")
+    record, claims = smoke(NAME)
 
     def evaluate(self, scale):
         done.append(scale)
         return record.assign_attrs(commit=json.dumps(results.source_commit())), claims
 
-    monkeypatch.setattr(registry.Experiment, "evaluate", evaluate)
+    monkeypatch.setattr(Experiment, "evaluate", evaluate)
     monkeypatch.setattr(report, "names", lambda family=None: [NAME])
     return done
 
@@ -125,28 +137,20 @@ def test_missing_data_are_not_run(monkeypatch):
     def evaluate(self, scale):
         raise FileNotFoundError("cifar10 needs a file")
 
-    monkeypatch.setattr(registry.Experiment, "evaluate", evaluate)
+    monkeypatch.setattr(Experiment, "evaluate", evaluate)
     judged = dict(report.verify("features", "smoke"))
     assert set(judged) == set(registry.names("features"))
     for claims in judged.values():
         assert {(claim.verdict, claim.note) for claim in claims} == {("not run", "cifar10 needs a file")}
 
 
-def test_the_commands(runs, monkeypatch, tmp_path, capsys):
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["dynascope", *arguments])
-        with pytest.raises(SystemExit) as done:
-            cli.main()
-        return done.value.code or 0, *capsys.readouterr()
-
-    status, out, _ = call("verify", "--all", "--scale", "smoke", "--keep", "kept")
+def test_the_commands(runs, command, tmp_path):
+    status, out, _ = command("verify", "--all", "--scale", "smoke", "--keep", "kept")
     assert status == 0
     assert "reproduced, in " in out
-    status, out, err = call("results", "kept", "--out", "page")
+    status, out, err = command("results", "kept", "--out", "page")
     assert status == 0, err
     assert (tmp_path / "page/README.md").exists()
-    status, _, err = call("verify", "elastic", "--all")
+    status, _, err = command("verify", "elastic", "--all")
     assert status == 2
     assert "leave out 'elastic' or --all" in err

@@ -56,8 +56,13 @@ def test_an_interrupted_command_goes_on_and_does_nothing_twice(tmp_path, monkeyp
     assert steps == list(range(60))
     assert {name: (folder / name).stat().st_mtime_ns for name in times} == times
     assert [row["model"] for row in again["table"]] == [
-        "noise floor", "persistence", "isotropic", "trend", "logits", "kernel"
-    ]  # fmt: skip
+        "noise floor",
+        "persistence",
+        "isotropic",
+        "trend",
+        "logits",
+        "kernel",
+    ]
     page = (folder / "report.html").read_text()
     assert "data:image/png;base64" in page
     assert "noise floor" in page

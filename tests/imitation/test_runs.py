@@ -125,8 +125,10 @@ def test_the_model_with_as_many_functions_as_the_data_is_named_saturated():
 
 def test_published_procedure_is_aligned_by_hand_and_makes_no_forecast():
     result = imitate(ensemble(growing() + 0.3 * np.arange(9).reshape(3, 3) / 9), "logits", procedure="published")
-    ends = [result[name].isel(time=-1).transpose("class", "feature", ...).values for name in
-            ("network_mean", "imitated_mean")]  # fmt: skip
+    ends = [
+        result[name].isel(time=-1).transpose("class", "feature", ...).values
+        for name in ("network_mean", "imitated_mean")
+    ]
     np.testing.assert_allclose(np.diagonal(ends[0]), np.diagonal(ends[1][..., 0]))
     assert np.isnan(result["forecast_difference"]).all()
     assert np.isnan(result["intra_low"]).all()

@@ -1,13 +1,9 @@
-"""Programs of this folder can be imported; networks this small are quicker on one thread."""
+"""Networks this small are quicker on one thread."""
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(autouse=True)

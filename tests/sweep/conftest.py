@@ -1,6 +1,13 @@
-"""Experiments of this folder can be imported, by workers too: they get the path of the process that starts them."""
+"""Programs that tests of sweeps start find the experiments of this folder."""
 
-import sys
+import os
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+import pytest
+
+
+@pytest.fixture(scope="session")
+def environment() -> dict[str, str]:
+    """The environment of the tests, with the experiments of this folder on Python's path."""
+    path = [os.environ.get("PYTHONPATH", ""), str(Path(__file__).parent)]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path))}

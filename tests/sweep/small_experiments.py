@@ -1,12 +1,14 @@
-"""Experiments that take milliseconds, for the tests of sweeps."""
+"""Experiments that take milliseconds, for the tests of sweeps, and what they left in a folder."""
 
 import os
 import time
 
+import h5py
 import numpy as np
 import xarray as xr
 
 from dynascope.sweep import Workload
+from dynascope.sweep.folder import RESULTS, SweepFolder
 
 
 def walk(drift=0.0, noise=1.0, steps=5, seed=0, pause=0.0, log=""):
@@ -54,3 +56,12 @@ def deadly(x):
 def no_record(x):
     """What netCDF cannot hold."""
     return xr.Dataset({"z": complex(x, 1)})
+
+
+def digests(out):
+    """Digests written with the results, by address."""
+    found = {}
+    for key in SweepFolder(out).keys(RESULTS):
+        with h5py.File(SweepFolder(out).record_path(key)) as file:
+            found[key] = file.attrs["dynascope_digest"]
+    return found

@@ -13,10 +13,9 @@ import threading
 import time
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
-from small_experiments import deadly, walk
+from small_experiments import deadly, digests, walk
 
 from dynascope.sweep import gather, status, sweep
 from dynascope.sweep.folder import RESULTS, SweepFolder
@@ -26,15 +25,6 @@ distributed = pytest.importorskip("distributed")
 psutil = pytest.importorskip("psutil")
 HERE = Path(__file__).parent
 GRID = {"drift": np.linspace(0, 1, 50).tolist()}
-
-
-def digests(out):
-    """Digests written with the results, by address."""
-    found = {}
-    for key in SweepFolder(out).keys(RESULTS):
-        with h5py.File(SweepFolder(out).record_path(key)) as file:
-            found[key] = file.attrs["dynascope_digest"]
-    return found
 
 
 def workers_of(process):
@@ -80,20 +70,19 @@ def test_workers_killed_at_random_moments_leave_the_same_digests(tmp_path, calm)
 
 STOPPED = """
 import sys
-sys.path.insert(0, sys.argv[1])
 from small_experiments import walk
 from dynascope.sweep import sweep
 if __name__ == "__main__":
     grid = {"drift": [each / 10 for each in range(10)]}
-    sweep(walk, grid, sys.argv[2], seeds=4, fixed={"pause": 0.05, "log": sys.argv[3]}, workers=2)
+    sweep(walk, grid, sys.argv[1], seeds=4, fixed={"pause": 0.05, "log": sys.argv[2]}, workers=2)
 """
 
 
-def test_a_program_stopped_half_way_goes_on_and_computes_nothing_twice(tmp_path):
+def test_a_program_stopped_half_way_goes_on_and_computes_nothing_twice(tmp_path, environment):
     (tmp_path / "program.py").write_text(STOPPED)
     out, log = tmp_path / "out", tmp_path / "log"
-    program = [sys.executable, tmp_path / "program.py", str(HERE), str(out), str(log)]
-    process = subprocess.Popen(program, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    program = [sys.executable, tmp_path / "program.py", str(out), str(log)]
+    process = subprocess.Popen(program, env=environment, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while len(SweepFolder(out).keys(RESULTS)) < 15 and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -128,21 +117,55 @@ def certificates(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def elsewhere(tmp_path_factory, certificates):
+def elsewhere(tmp_path_factory, certificates, environment):
     """A scheduler and a worker in processes of their own; their address and the environment that reaches them."""
     folder = tmp_path_factory.mktemp("scheduler")
-    secure = [f"--tls-{name}={certificates}/{file}" for name, file in
-              (("ca-file", "ca.pem"), ("cert", "dask.pem"), ("key", "dask.key"))] if certificates else []  # fmt: skip
+    secure = (
+        [
+            f"--tls-{name}={certificates}/{file}"
+            for name, file in (("ca-file", "ca.pem"), ("cert", "dask.pem"), ("key", "dask.key"))
+        ]
+        if certificates
+        else []
+    )
     protocol = "tls" if certificates else "tcp"
     file = folder / "scheduler.json"
     common = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
     scheduler = subprocess.Popen(
-        [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", f"{protocol}://127.0.0.1", "--port", "0",
-         "--no-dashboard", "--scheduler-file", file, *secure], **common)  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "distributed.cli.dask_scheduler",
+            "--host",
+            f"{protocol}://127.0.0.1",
+            "--port",
+            "0",
+            "--no-dashboard",
+            "--scheduler-file",
+            file,
+            *secure,
+        ],
+        **common,
+    )
     worker = subprocess.Popen(
-        [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", file, "--nthreads", "1",
-         "--memory-limit", "0", "--no-dashboard", "--local-directory", folder, *secure],
-        env=os.environ | {"PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{HERE}"}, **common)  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "distributed.cli.dask_worker",
+            "--scheduler-file",
+            file,
+            "--nthreads",
+            "1",
+            "--memory-limit",
+            "0",
+            "--no-dashboard",
+            "--local-directory",
+            folder,
+            *secure,
+        ],
+        env=environment,
+        **common,
+    )
     deadline = time.monotonic() + 60
     while not (file.exists() and file.read_text().endswith("}")) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -152,20 +175,23 @@ def elsewhere(tmp_path_factory, certificates):
         process.wait()
 
 
-def test_a_scheduler_in_another_process_serves_the_same_command_by_its_address(tmp_path, elsewhere, calm):
+def test_a_scheduler_in_another_process_serves_the_same_command_by_its_address(tmp_path, elsewhere, calm, environment):
     file, certificates = elsewhere
     address = json.loads(file.read_text())["address"]
-    environment = os.environ | {"PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{HERE}"}
+    own = dict(environment)
     if certificates:
         assert address.startswith("tls://")
         for name, path in (("CA_FILE", "ca.pem"), ("CLIENT__CERT", "dask.pem"), ("CLIENT__KEY", "dask.key")):
-            environment[f"DASK_DISTRIBUTED__COMM__TLS__{name}"] = str(certificates / path)
+            own[f"DASK_DISTRIBUTED__COMM__TLS__{name}"] = str(certificates / path)
     drifts = ",".join(map(repr, GRID["drift"]))
     command = ["sweep", "small_experiments:walk", "--grid", f"drift={drifts}", "--seeds", "4", "--set", "pause=0.002"]
     done = subprocess.run(
         [sys.executable, "-m", "dynascope", *command, "--scheduler", address, "--out", str(tmp_path)],
-        env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env=own,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert "200 of 200 tasks finished" in done.stdout
     assert digests(tmp_path) == calm
@@ -174,11 +200,16 @@ def test_a_scheduler_in_another_process_serves_the_same_command_by_its_address(t
 def test_a_task_that_kills_every_worker_is_given_up_and_the_others_finish(tmp_path, monkeypatch):
     with (
         distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50, memory_limit=0,
-            local_directory=str(tmp_path / "scratch"), scheduler_kwargs={"allowed_failures": 0},
+            n_workers=1,
+            threads_per_worker=1,
+            dashboard_address="127.0.0.1:0",
+            silence_logs=50,
+            memory_limit=0,
+            local_directory=str(tmp_path / "scratch"),
+            scheduler_kwargs={"allowed_failures": 0},
         ) as cluster,
         pytest.warns(RuntimeWarning, match="1 of 4 tasks failed"),
-    ):  # fmt: skip
+    ):
         table = sweep(deadly, {"x": [0, 1, 2, 3]}, tmp_path / "out", scheduler=cluster)
     assert table["x"].sizes == {"x": 4}
     (failure,) = status(tmp_path / "out")["failures"]
@@ -216,15 +247,19 @@ def test_bad_schedulers(tmp_path, scheduler, message):
         sweep(walk, {"drift": [0.0]}, tmp_path, scheduler=scheduler)
 
 
-def test_a_script_without_a_guard_is_told_so(tmp_path):
+def test_a_script_without_a_guard_is_told_so(tmp_path, environment):
     """Workers import the script that starts them: without the guard they would start sweeps of their own."""
     (tmp_path / "program.py").write_text(
-        f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
         "from small_experiments import walk\nfrom dynascope.sweep import sweep\n"
         f"sweep(walk, {{'drift': [0.0]}}, {str(tmp_path / 'out')!r}, workers=1)\n"
     )
     done = subprocess.run(
-        [sys.executable, tmp_path / "program.py"], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, tmp_path / "program.py"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
     assert done.returncode == 1
     assert 'put the call below `if __name__ == "__main__":`' in done.stderr

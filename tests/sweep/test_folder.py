@@ -7,25 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 import xarray as xr
-from small_experiments import PACKED, no_record, walk
+from small_experiments import PACKED, digests, no_record, walk
 
 from dynascope.sweep import folder as folder_module
 from dynascope.sweep import gather, status, sweep
 from dynascope.sweep.folder import FAILURES, INCOMING, RESULTS, Failure, SweepFolder
 from dynascope.sweep.plan import Task
-
-
-def digests(out):
-    """Digests written with the results, by address."""
-    found = {}
-    for key in SweepFolder(out).keys(RESULTS):
-        with h5py.File(SweepFolder(out).record_path(key)) as file:
-            found[key] = file.attrs["dynascope_digest"]
-    return found
 
 
 def test_a_pack_that_was_whole_comes_in_later_and_one_that_was_not_is_dropped(tmp_path, monkeypatch):
@@ -96,18 +86,17 @@ def test_a_full_disk_stops_the_sweep_and_keeps_what_is_finished(tmp_path, monkey
     assert status(tmp_path)["finished"] == 4
 
 
-def test_a_disk_that_is_really_full(tmp_path):
+def test_a_disk_that_is_really_full(tmp_path, environment):
     """Files of this process may not grow beyond 20 kB: the second record does not fit."""
     code = (
-        "import resource, sys; sys.path.insert(0, sys.argv[1]);"
+        "import resource, sys;"
         "from dynascope.sweep import sweep; from small_experiments import walk;"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000));"
-        "sweep(walk, [{'steps': 5}, {'steps': 50_000}], sys.argv[2], scheduler='here')"
+        "sweep(walk, [{'steps': 5}, {'steps': 50_000}], sys.argv[1], scheduler='here')"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(Path(__file__).parent), str(tmp_path)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", code, str(tmp_path)], env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("OSError: a result cannot be written"), done.stderr

@@ -3,7 +3,6 @@
 import functools
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import xarray as xr
 from small_experiments import PACKED, fragile, walk
 
 from dynascope import SpringBlock, digest, load, save
-from dynascope.experiments.registry import EXPERIMENTS, find
+from dynascope.experiments.registry import find, names
 from dynascope.sweep import Workload, asked, gather, status
 from dynascope.sweep import sweep as sweep_anywhere
 from dynascope.sweep.folder import RESULTS, SweepFolder
@@ -197,7 +196,7 @@ def test_a_model_family_and_an_experiment_of_the_registry(tmp_path):
 
 
 def test_every_experiment_of_the_registry_has_an_address():
-    for name in EXPERIMENTS:
+    for name in names():
         able = as_workload(find(name), "smoke")
         as_text(able.defaults)
         assert able.defaults, name
@@ -218,16 +217,15 @@ def test_bad_options(tmp_path, options, message):
         sweep(walk, {"drift": [0.0]}, tmp_path, **options)
 
 
-def test_without_dask_sweeps_run_here_and_say_how_to_use_all_cores(tmp_path):
+def test_without_dask_sweeps_run_here_and_say_how_to_use_all_cores(tmp_path, environment):
     code = (
-        "import sys; sys.modules['distributed'] = sys.modules['dask'] = None; sys.path.insert(0, sys.argv[1]);"
+        "import sys; sys.modules['distributed'] = sys.modules['dask'] = None;"
         "from dynascope.sweep import sweep; from small_experiments import walk;"
-        "print(sweep(walk, {'drift': [0.0]}, sys.argv[2], scheduler='here')['end'].size);"
-        "sweep(walk, {'drift': [1.0]}, sys.argv[2])"
+        "print(sweep(walk, {'drift': [0.0]}, sys.argv[1], scheduler='here')['end'].size);"
+        "sweep(walk, {'drift': [1.0]}, sys.argv[1])"
     )
-    place = str(Path(__file__).parent)
     done = subprocess.run(
-        [sys.executable, "-c", code, place, str(tmp_path)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, str(tmp_path)], env=environment, capture_output=True, text=True, check=False
     )
     assert done.stdout == "1\n"
     assert "pip install 'dynascope[sweep]'" in done.stderr.splitlines()[-1]

@@ -9,10 +9,6 @@ from dynascope.experiments.registry import find
 from dynascope.models.linear_modes import DiagonalNetwork, ScalarNetwork, TwoLayerLinear
 
 
-def _failed(findings):
-    return {finding.id for finding in findings if finding.verdict == "not reproduced"}
-
-
 def _later(values):
     """A curve whose time runs at another rate."""
     return values.roll(time=1)
@@ -51,11 +47,11 @@ SPOILT = {
 
 
 @pytest.mark.parametrize("case", SPOILT)
-def test_a_wrong_formula_is_caught(case, smoke):
+def test_a_wrong_formula_is_caught(case, smoke, failed):
     name, spoil, expected = SPOILT[case]
-    record, findings = smoke(f"linear_modes/{name}")
-    assert not expected & _failed(findings)
-    assert expected <= _failed(find(f"linear_modes/{name}").judge(record.assign(spoil(record))))
+    record, _ = smoke(f"linear_modes/{name}")
+    assert not expected & failed(f"linear_modes/{name}", record)
+    assert expected <= failed(f"linear_modes/{name}", record.assign(spoil(record)))
 
 
 WRONG = {
@@ -88,10 +84,10 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_wrong_method_is_caught(case, monkeypatch):
+def test_a_wrong_method_is_caught(case, failed, monkeypatch):
     model, method, spoil, name, quick, expected = WRONG[case]
     right = getattr(model, method)
     monkeypatch.setattr(model, method, lambda self, *a, **k: spoil(right, self, *a, **k))
     experiment = find(f"linear_modes/{name}")
     record = experiment.record(replace(experiment.settings("smoke"), **quick))
-    assert expected <= _failed(experiment.judge(record))
+    assert expected <= failed(experiment.name, record)

@@ -1,5 +1,6 @@
 """The commands `dynascope sweep`: what they print, where they write, how they refuse."""
 
+import functools
 import json
 import signal
 import subprocess
@@ -8,7 +9,7 @@ import time
 
 import pytest
 
-from dynascope import cli, load
+from dynascope import load
 
 MODULE = """
 def half(x, seed=0, name="a"):
@@ -25,65 +26,56 @@ def slow(x, seed=0):
 
 
 @pytest.fixture
-def run(monkeypatch, tmp_path, capsys):
+def sweep(command, tmp_path):
+    """A function that runs `dynascope sweep` beside a module with experiments."""
     (tmp_path / "experiments_for_cli.py").write_text(MODULE)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["dynascope", "sweep", *arguments])
-        with pytest.raises(SystemExit) as done:
-            cli.main()
-        captured = capsys.readouterr()
-        return done.value.code or 0, captured.out, captured.err
-
-    yield call
-    sys.modules.pop("experiments_for_cli", None)
+    return functools.partial(command, "sweep")
 
 
-def test_run_status_retry_gather(run, tmp_path):
+def test_run_status_retry_gather(sweep, tmp_path):
     own = ["experiments_for_cli:half", "--grid", "x=2:6:3", "--grid", "name=a,b", "--seeds", "2", "--scheduler", "here"]
-    status, out, err = run(*own)
+    status, out, err = sweep(*own)
     assert status == 1, err
     assert "8 of 12 tasks finished" in out
     assert "4 tasks failed: `dynascope sweep status sweeps/experiments_for_cli-half` says why" in err
     folder = "sweeps/experiments_for_cli-half"
     table = load(f"{folder}/table.nc")
     assert table["y"].sel(x=6, name="b", seed=1).item() == 4.0
-    status, out, _ = run("status", folder)
+    status, out, _ = sweep("status", folder)
     assert status == 0
     assert "half: 8 finished, 4 failed, 0 missing of 12; not running" in out
     assert "ValueError: four" in out
-    _, out, _ = run("status", folder, "--json")
+    _, out, _ = sweep("status", folder, "--json")
     assert 'raise ValueError("four")' in json.loads(out)["failures"][0]["traceback"]
     source = tmp_path / "experiments_for_cli.py"
     source.write_text(source.read_text().replace("x == 4", "x == 5"))
     sys.modules.pop("experiments_for_cli")
-    status, out, err = run("retry", folder, "--scheduler", "here")
+    status, out, err = sweep("retry", folder, "--scheduler", "here")
     assert status == 0, err
     assert "12 of 12 tasks finished" in out
-    status, out, _ = run("gather", folder, "--out", "all.nc", "--json")
+    status, out, _ = sweep("gather", folder, "--out", "all.nc", "--json")
     assert status == 0
     assert json.loads(out)["variables"]["y"]["dimensions"] == {"x": 3, "name": 2, "seed": 2}
     assert load("all.nc")["y"].sel(x=4, name="a", seed=0).item() == 2.0
 
 
-def test_families_and_experiments_of_the_registry(run):
+def test_families_and_experiments_of_the_registry(sweep):
     quick = ["--set", "trials=2", "--scheduler", "here", "--json"]
-    status, out, err = run("run", "mode", "--grid", "label-noise=0,0.3", "--set", "duration=1", *quick)
+    status, out, err = sweep("run", "mode", "--grid", "label-noise=0,0.3", "--set", "duration=1", *quick)
     assert status == 0, err
     assert json.loads(out)["variables"]["amplitude"]["dimensions"]["label_noise"] == 2
-    status, out, err = run("spring_block/trajectories", "--grid", "seed=1,2", "--scale", "smoke", "--scheduler", "here")
+    status, out, err = sweep(
+        "spring_block/trajectories", "--grid", "seed=1,2", "--scale", "smoke", "--scheduler", "here"
+    )
     assert status == 0, err
     assert "2 of 2 tasks finished\nrecord: sweeps/spring_block-trajectories/table.nc" in out
 
 
-def test_an_interrupted_command_says_that_it_can_go_on(run, tmp_path):
-    command = [
-        sys.executable, "-m", "dynascope", "sweep", "experiments_for_cli:slow", "--grid", "x=1:400:400",
-        "--workers", "1", "--out", "out",
-    ]  # fmt: skip
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+def test_an_interrupted_command_says_that_it_can_go_on(sweep, tmp_path):
+    asked = ["sweep", "experiments_for_cli:slow", "--grid", "x=1:400:400", "--workers", "1", "--out", "out"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dynascope", *asked], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob("out/results/*.nc")) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -114,8 +106,8 @@ def test_an_interrupted_command_says_that_it_can_go_on(run, tmp_path):
         (["gather", "nowhere"], "out must be the folder of a sweep"),
     ],
 )
-def test_bad_use_is_one_sentence_and_exit_status_2(run, arguments, message):
-    status, _, err = run(*arguments)
+def test_bad_use_is_one_sentence_and_exit_status_2(sweep, arguments, message):
+    status, _, err = sweep(*arguments)
     assert status == 2
     assert message in " ".join(err.split())
     assert "Traceback" not in err
