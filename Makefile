@@ -1,16 +1,25 @@
 # Three commands: `make demo`, `make test` and `make docs`. Each prepares what it needs, once.
+# What takes longer: `make test-ci` runs the long tests, `make verify-smoke` every experiment at its smallest scale.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
-.PHONY: demo test docs equations tutorial lint bench clean
+# One thread for each of two processes: with more they wait for each other, and small networks train ten times slower.
+PYTEST := MPLBACKEND=Agg OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
+.PHONY: demo test test-ci verify-smoke docs equations tutorial lint bench clean
 
 demo: .venv/torch.stamp
 	$(BIN)/dynascope imitate --out results/demo
 
-# One thread for each of two processes: with more they wait for each other, and small networks train ten times slower.
 test: .venv/all.stamp
-	MPLBACKEND=Agg OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+	$(PYTEST)
+
+test-ci: .venv/all.stamp
+	$(PYTEST) -m ci --ignore tests/experiments/test_smoke.py
+
+verify-smoke: .venv/all.stamp
+	$(PYTEST) -m 'ci or not ci' tests/experiments/test_smoke.py
 
 # Warnings (links that lead nowhere, names that are not found) are errors. The other variable mutes an advertisement.
 docs: .venv/docs.stamp

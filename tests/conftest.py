@@ -71,6 +71,9 @@ def _finding(content):
     return Finding(**content | lists)
 
 
+_LEFT = pytest.StashKey[dict[str, int]]()  # command -> how many tests are left to it
+
+
 def pytest_collection_modifyitems(config, items):
     """Leave to CI what is marked so, unless marks are chosen on the command line."""
     if config.option.markexpr:
@@ -78,3 +81,21 @@ def pytest_collection_modifyitems(config, items):
     left = [item for item in items if item.get_closest_marker("ci")]
     items[:] = [item for item in items if not item.get_closest_marker("ci")]
     config.hook.pytest_deselected(items=left)
+    runs = sum(item.path.name == "test_smoke.py" for item in left)
+    counts = {"make test-ci": len(left) - runs, "make verify-smoke": runs}
+    config.stash[_LEFT] = counts
+    if hasattr(config, "workeroutput"):  # one of several processes: the first one prints
+        config.workeroutput["left"] = counts
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    node.config.stash[_LEFT] = getattr(node, "workeroutput", {}).get("left", {})
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Say what was left to CI."""
+    counts = config.stash.get(_LEFT, {})
+    if any(counts.values()):
+        told = " and ".join(f"{count} by `{command}`" for command, count in counts.items() if count)
+        terminalreporter.write_line(f"{sum(counts.values())} tests that take long were left to CI: {told}")

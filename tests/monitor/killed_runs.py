@@ -1,4 +1,4 @@
-"""Train in a child, kill it with signal 9 at a random moment, start again in the same folder; twenty times.
+"""Train in a child, kill it with signal 9 at a random moment, start again in the same folder; some times.
 
 After each death the run must open and hold every measurement that had come back. Prints how many there were each time.
 """

@@ -1,4 +1,4 @@
-"""Train with and without the monitor and print what differs, as JSON: same_training.py [cpu | cuda].
+"""Train with and without the monitor and print what differs, as JSON: same_training.py [cpu | cuda] [steps].
 
 A program of its own, as a user's would be: the run-time type checks of the tests draw from Python's random state.
 """
@@ -15,11 +15,13 @@ import torch
 from dynascope import watch
 from networks import KINDS, seed_all, train
 
-RUNS = [(kind, backend) for backend in (None, "aot_eager") for kind in KINDS] + [("mlp", "inductor")]
-DEVICE = torch.device(sys.argv[1] if __name__ == "__main__" and len(sys.argv) > 1 else "cpu")
+FEW, MANY = 40, 200  # steps
+RUNS = {FEW: [(kind, backend) for backend in (None, "aot_eager") for kind in KINDS]}
+RUNS[MANY] = [*RUNS[FEW], ("mlp", "inductor")]
+DEVICE = torch.device(sys.argv[1] if __name__ == "__main__" else "cpu")
 
 
-def run(kind, backend, *, watched, steps=200):
+def run(kind, backend, steps, *, watched):
     make, data = KINDS[kind]
     if backend:
         torch._dynamo.reset()
@@ -27,11 +29,12 @@ def run(kind, backend, *, watched, steps=200):
     model = make().to(DEVICE)
     x, y = (each.to(DEVICE) for each in data())
     call = torch.compile(model, backend=backend) if backend else model
-    watching = watch(call, probe=(x, y), every=20, slow=3, class_logits=True) if watched else contextlib.nullcontext()
+    often = {"every": steps // 10, "slow": 3}
+    watching = watch(call, probe=(x, y), **often, class_logits=True) if watched else contextlib.nullcontext()
     with watching as seen:
         train(model, (x, y), steps, call=call, after=lambda loss: seen and seen.step(loss=loss))
     if seen is not None:
-        assert seen.record.sizes["step"] == steps // 20 + 1
+        assert seen.record.sizes["step"] == 11
         assert np.isfinite(seen.record["minimum_feature_distance"].values[[0, -1]]).all()
         assert np.isfinite(seen.record["intra"].values[[0, 3]]).all()
     content = {name: value.clone() for name, value in model.state_dict().items()}
@@ -44,8 +47,8 @@ def run(kind, backend, *, watched, steps=200):
     return content
 
 
-def differences(kind, backend):
-    plain, watched = (run(kind, backend, watched=each) for each in (False, True))
+def differences(kind, backend, steps):
+    plain, watched = (run(kind, backend, steps, watched=each) for each in (False, True))
     return [name for name in plain if not torch.equal(plain[name], watched[name])]
 
 
@@ -54,4 +57,5 @@ if __name__ == "__main__":
     if DEVICE.type == "cuda":
         os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
         torch.use_deterministic_algorithms(True)
-    json.dump({f"{kind} {backend}": differences(kind, backend) for kind, backend in RUNS}, sys.stdout)
+    number = int(sys.argv[2])
+    json.dump({f"{kind} {backend}": differences(kind, backend, number) for kind, backend in RUNS[number]}, sys.stdout)

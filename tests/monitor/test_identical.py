@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import same_training
 import torch
+from same_training import FEW, MANY, RUNS, differences
 from torch import nn
 
 from dynascope import watch
@@ -19,22 +19,23 @@ from dynascope.monitor import attach
 from networks import mlp, seed_all, train, vectors
 
 
-def _differences(device):
+def _differences(device, steps):
     """What differs between runs with and without the monitor, all found by one program."""
     program = Path(__file__).with_name("same_training.py")
-    done = subprocess.run([sys.executable, str(program), device], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, str(program), device, str(steps)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-@pytest.fixture(scope="module")
-def differences():
-    return _differences("cpu")
+def _none(steps):
+    return {f"{kind} {backend}": [] for kind, backend in RUNS[steps]}
 
 
-@pytest.mark.parametrize("run", [f"{kind} {backend}" for kind, backend in same_training.RUNS])
-def test_weights_buffers_flags_and_random_states_are_equal_bit_for_bit(differences, run):
-    assert differences[run] == []
+@pytest.mark.parametrize("steps", [FEW, pytest.param(MANY, marks=pytest.mark.ci)])
+def test_weights_buffers_flags_and_random_states_are_equal_bit_for_bit(steps):
+    assert _differences("cpu", steps) == _none(steps)
 
 
 def test_the_comparison_notices_a_monitor_that_disturbs(monkeypatch):
@@ -44,7 +45,7 @@ def test_the_comparison_notices_a_monitor_that_disturbs(monkeypatch):
             yield
 
     monkeypatch.setattr(attach, "undisturbed", careless)
-    found = same_training.differences("mlp", None)
+    found = differences("mlp", None, FEW)
     assert {"1.running_mean", "torch random state"} <= set(found)
 
 
@@ -126,4 +127,4 @@ def test_autocast_cache_is_not_poisoned():
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_bit_identical_on_a_gpu_with_deterministic_algorithms():
-    assert _differences("cuda") == {f"{kind} {backend}": [] for kind, backend in same_training.RUNS}
+    assert _differences("cuda", MANY) == _none(MANY)

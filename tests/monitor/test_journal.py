@@ -89,16 +89,17 @@ def test_folders_that_cannot_be_written_to_are_named(folder):
         Journal(folder)
 
 
-def test_kill_nine_at_twenty_random_moments(tmp_path):
+@pytest.mark.parametrize("times", [5, pytest.param(20, marks=pytest.mark.ci)])
+def test_kill_nine_at_random_moments(tmp_path, times):
     program = Path(__file__).with_name("killed_runs.py")
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(program), str(tmp_path / "run"), "20"],
+        [sys.executable, "-W", "ignore", str(program), str(tmp_path / "run"), str(times)],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     held = json.loads(done.stdout)
-    assert len(held) == 20
+    assert len(held) == times
     assert held == sorted(held)  # each start continued what was there
     assert held[-1] > held[0]  # and went on

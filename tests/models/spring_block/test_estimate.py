@@ -39,10 +39,10 @@ def test_a_mean_path_gives_its_parameters_back_in_any_units(right, left, sharpne
     assert float(found["residual"]) < 1e-3 * length
 
 
-def test_intervals_cover_planted_values_over_seeds():
-    """95 % intervals from 16 trials each hold the truth in 95 % of 16 data sets, within what chance allows."""
+@pytest.mark.parametrize("sets", [4, pytest.param(16, marks=pytest.mark.ci)])
+def test_intervals_cover_planted_values_over_seeds(sets):
+    """95 % intervals from 16 trials each hold the truth in 95 % of the data sets, within what chance allows."""
     truth = {"friction_right": 0.05, "friction_left": 0.1, "noise": 0.005}
-    sets = 16
     run = SpringBlock(**truth).simulate(100.0, trials=16 * sets, save_points=41, seed=11)
     loads = run["load"].values.reshape(sets, 16, 41, 8)
     truth |= {"time_scale": 1 / STEPS, "target": 1.0, "friction_difference": -0.05}
@@ -55,15 +55,17 @@ def test_intervals_cover_planted_values_over_seeds():
     assert np.mean(widths) < 6 * 2 * np.std(values)  # not wide for the sake of covering
 
 
-def test_intervals_of_single_paths_come_from_simulated_chains():
+@pytest.mark.parametrize("paths", [3, pytest.param(8, marks=pytest.mark.ci)])
+def test_intervals_of_single_paths_come_from_simulated_chains(paths):
     truth = {"friction_right": 0.05, "friction_left": 0.1, "noise": 0.005}
-    run = SpringBlock(**truth).simulate(100.0, trials=8, save_points=41, seed=5)
+    run = SpringBlock(**truth).simulate(100.0, trials=paths, save_points=41, seed=5)
     fits = [estimate_chain(load, TIMES * STEPS) for load in run["load"].values]
     hits = np.sum([_covers(found, truth) for found in fits], axis=0)
-    assert np.all(hits >= binom.ppf(1e-3, 8, 0.95)), hits
+    assert np.all(hits >= binom.ppf(1e-3, paths, 0.95)), hits
     assert max(float(found["simulation_gap"]) for found in fits) < 0.01
 
 
+@pytest.mark.ci  # what is known is compiled in: 15 seconds
 def test_a_known_clock_and_target_are_used():
     load = _path(friction_right=0.04, friction_left=0.12, noise=0.011)
     free = estimate_chain(load, TIMES * STEPS, simulations=16)
