@@ -15,11 +15,13 @@ demo: .venv/torch.stamp
 test: .venv/all.stamp
 	$(PYTEST)
 
+# here types and shapes are checked at run time, in the long tests and in the short ones of what computes
 test-ci: .venv/all.stamp
-	$(PYTEST) -m ci --ignore tests/experiments/test_smoke.py
+	DYNASCOPE_CHECK_TYPES=1 $(PYTEST) -m ci --ignore tests/experiments/test_smoke.py
+	DYNASCOPE_CHECK_TYPES=1 $(PYTEST) tests/models tests/measure tests/statistics tests/data
 
 verify-smoke: .venv/all.stamp
-	$(PYTEST) -m 'ci or not ci' tests/experiments/test_smoke.py
+	DYNASCOPE_CHECK_TYPES=1 $(PYTEST) -m 'ci or not ci' tests/experiments/test_smoke.py
 
 # Warnings (links that lead nowhere, names that are not found) are errors. The other variable mutes an advertisement.
 docs: .venv/docs.stamp

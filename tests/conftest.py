@@ -13,12 +13,14 @@ from filelock import FileLock
 from dynascope import cli, load, save
 from dynascope.experiments import registry
 from dynascope.experiments.claims import Finding
+from dynascope.experiments.experiment import Experiment
 from dynascope.records import write_text
 from dynascope.report import claims_json
 
 mpl.use("Agg")
 hypothesis.settings.register_profile("dynascope", deadline=None, derandomize=True, max_examples=25)  # compiling is slow
 hypothesis.settings.load_profile("dynascope")
+_EVALUATE = Experiment.evaluate  # some tests replace it
 os.environ["COLUMNS"] = "200"  # rich tables of the command line are not folded
 
 
@@ -54,7 +56,7 @@ def smoke(tmp_path_factory):
         record, findings = root / f"{stem}.nc", root / f"{stem}.json"
         with FileLock(root / f"{stem}.lock"):
             if not findings.exists():
-                done = registry.find(name).evaluate("smoke")
+                done = _EVALUATE(registry.find(name), "smoke")
                 save(done[0], record)
                 write_text(findings, claims_json(done[1]))
         return load(record), tuple(map(_finding, json.loads(findings.read_text())))

@@ -34,7 +34,7 @@ def test_simulate_a_mode(command, tmp_path):
 
 def test_the_scalar_network_is_trained_and_drawn(command, tmp_path):
     status, _, err = command(
-        "simulate", "scalar-network", "--target", "0.5,2", "--width", "4", "--batch", "2", *QUICK, "--out", "a.png"
+        "simulate", "scalar-network", "--target", "0.5,2", "--width", "4", "--batch-size", "2", *QUICK, "--out", "a.png"
     )
     assert status == 0, err
     record = load(tmp_path / "a.nc")
@@ -44,12 +44,12 @@ def test_the_scalar_network_is_trained_and_drawn(command, tmp_path):
 
 def test_simulate_multilinear_writes_and_draws(command, tmp_path):
     status, out, _ = command(
-        *("simulate", "multilinear", "--exponent", "0.3,0.6", "--steps", 20, "--trials", 2, "--track", "1,3"),
+        *("simulate", "multilinear", "--skill-exponent", "0.3,0.6", "--steps", 20, "--trials", 2, "--track", "1,3"),
         *("--linear", "--out", "a.png"),
     )
     assert status == 0, out
     record = load(tmp_path / "a.nc")
-    assert record["strength"].sizes == {"exponent": 2, "trial": 2, "time": 21, "skill": 2}
+    assert record["strength"].sizes == {"skill_exponent": 2, "trial": 2, "time": 21, "skill": 2}
     assert (tmp_path / "a.png").exists()
 
 

@@ -29,8 +29,8 @@ FAMILIES = {
     "spring_block": (SpringBlock, "noise", [0.005, 0.02], {"duration": 2.0, "save_points": 3}),
     "elastic": (LocallyElastic, "noise", [0.1, 0.3], {"duration": 2.0, "save_points": 3, "samples": 3}),
     "deep_linear": (DeepLinear, "label_noise", [0.0, 0.3], {"duration": 0.1, "save_points": 3}),
-    "linear_modes": (ScalarNetwork, "target", [0.5, 2.0], {"duration": 0.1, "save_points": 3, "batch": 4}),
-    "multilinear": (Multilinear, "learning_rate", [0.05, 0.2], {"steps": 10, "batch": 20, "save_points": 3}),
+    "linear_modes": (ScalarNetwork, "target", [0.5, 2.0], {"duration": 0.1, "save_points": 3, "batch_size": 4}),
+    "multilinear": (Multilinear, "learning_rate", [0.05, 0.2], {"steps": 10, "batch_size": 20, "save_points": 3}),
     "mode": (ModeEquation, "label_noise", [0.1, 0.3], {"duration": 2.0, "save_points": 3}),
 }
 FOLDERS = {"mode": "deep_linear"}  # where a family lives, if not in a folder of its own name

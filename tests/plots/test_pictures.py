@@ -71,7 +71,7 @@ def test_noise_grows_to_the_left():
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
-        (lambda run, axes: plot_run(run.isel(time=0)), "must hold 'load' over trial, time, layer"),
+        (lambda run, axes: plot_run(run.isel(time=0)), "must hold a quantity over time"),
         (lambda run, axes: plot_run(xr.Dataset({"a": 1.0})), "must hold a quantity over time"),
         (lambda run, axes: plot_trajectories(run, axes), "at most 0 grid dimensions"),
         (lambda run, axes: plot_load_curves(run, axes), "at most 0 grid dimensions"),
