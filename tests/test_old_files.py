@@ -49,7 +49,11 @@ def test_all_files_are_listed():
 
 @pytest.mark.parametrize("name", DIGESTS)
 def test_a_record_opens_with_its_digest(name):
-    assert digest(load(OLD / name)) == DIGESTS[name]
+    """Repetitions have been renamed: their old name is given back before the digest is taken."""
+    record = load(OLD / name)
+    former = {"Ensemble": "copy", "PhaseDiagram": "seed", "NetworkCurves": "seed"}
+    old = former.get(json.loads(record.attrs.get("model", "null")), "trial")
+    assert digest(record.rename(trial=old) if old != "trial" and "trial" in record.dims else record) == DIGESTS[name]
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
@@ -158,7 +162,7 @@ def test_finished_experiments_are_gathered(command, tmp_path):
     assert "31 claims: 25 reproduced, 6 erratum" in out
     lines = (tmp_path / "page/README.md").read_text().splitlines()
     for name, wanted in VERDICTS.items():
-        rows = [line for line in lines if line.endswith(f"| {name}, smoke |")]
+        rows = [line for line in lines if f"| {name}, smoke" in line]
         assert Counter(line.split("|")[1].strip() for line in rows) == wanted
 
 

@@ -27,6 +27,8 @@ FORMAT = 1
 _FORMAT_KEY, _DIGEST_KEY = "dynascope_record", "dynascope_digest"  # in the file only
 _NETCDF_NAMES = ("_FillValue", "scale_factor", "add_offset", "coordinates", "dtype", "missing_value")
 _VOLATILE = ("wall_time", "date", "host", "commit", "versions", "device")
+# model -> what its records of version 0.1.0 called the dimension `trial`
+_REPETITIONS = {"Ensemble": "copy", "PhaseDiagram": "seed", "NetworkCurves": "seed", "ChainAndNetwork": "seed"}
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
@@ -297,6 +299,6 @@ def load(path: str | os.PathLike[str]) -> xr.Dataset:
 
 
 def _with_names_of_now(dataset: xr.Dataset) -> xr.Dataset:
-    """Records of ensembles called their repetitions `copy` in version 0.1.0."""
-    old = dataset.attrs.get("model") == '"Ensemble"' and "copy" in dataset.dims
-    return dataset.rename(copy="trial") if old else dataset
+    """Repetitions were called `copy` in ensembles and `seed` in load curves of networks, in version 0.1.0."""
+    old = _REPETITIONS.get(str(dataset.attrs.get("model", "")).strip('"'))
+    return dataset.rename({old: "trial"}) if old in dataset.dims else dataset

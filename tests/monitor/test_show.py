@@ -90,12 +90,12 @@ def _record(**numbers):
     ],
 )
 def test_verdicts_follow_the_numbers(numbers, subject, words):
-    found = {each.subject: each.finding for each in verdicts.verdicts(_record(**numbers))}
+    found = {each.subject: each.finding for each in verdicts(_record(**numbers))}
     assert words in found[subject]
 
 
 def test_no_verdict_on_what_is_not_finite():
-    assert verdicts.verdicts(_record(load=[1.0, np.nan, 0.5, 0.1], nc1=np.nan, intra=np.nan)) == []
+    assert verdicts(_record(load=[1.0, np.nan, 0.5, 0.1], nc1=np.nan, intra=np.nan)) == []
 
 
 def test_too_few_samples_are_named():
@@ -103,7 +103,7 @@ def test_too_few_samples_are_named():
     start["settings"] = {"samples": 50, "width": 512}
     numbers = {"load": [1.0], "minimum_feature_distance": 0.05}
     record = assemble([start, {"kind": "measure", "step": 0, "time": 0.0, "numbers": numbers}])
-    assert "here 50 samples of 512 features: κ is too low" in verdicts.verdicts(record)[-1].sentence
+    assert "here 50 samples of 512 features: κ is too low" in verdicts(record)[-1].sentence
 
 
 def test_pictures_of_a_run_cut_short():
