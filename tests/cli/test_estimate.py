@@ -28,13 +28,6 @@ def test_simulate_and_estimate_local_elasticity(command, tmp_path):
     assert json.loads(out)["provenance"]["model"] == "estimate_strengths"
 
 
-def test_a_chain_at_rest_shows_nothing(command):
-    command("simulate", "spring-block", "--friction-right", 1, "--trials", 1, "--save-points", 6, "--out", "run.nc")
-    status, out, err = command("estimate", "spring-block", "run.nc", "--target", 1)
-    assert status == 0, err
-    assert "nothing moves" in out
-
-
 @pytest.mark.ci
 def test_fit_a_chain_to_recorded_loads(command, tmp_path):
     given = ("--friction-right", "0.05", "--friction-left", "0.1", "--noise", "0.005")

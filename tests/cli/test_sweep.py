@@ -71,6 +71,7 @@ def test_families_and_experiments_of_the_registry(sweep):
     assert "2 of 2 tasks finished\nrecord: sweeps/spring_block-trajectories/table.nc" in out
 
 
+@pytest.mark.ci
 def test_an_interrupted_command_says_that_it_can_go_on(sweep, tmp_path):
     asked = ["sweep", "experiments_for_cli:slow", "--grid", "x=1:400:400", "--workers", "1", "--out", "out"]
     process = subprocess.Popen(

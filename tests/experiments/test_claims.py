@@ -113,8 +113,8 @@ def test_scales_that_differ_from_the_paper_say_so():
 def test_what_an_experiment_needs_is_named_with_the_command_that_installs_it():
     absent = tiny(equal, needs=("torch", "sklearn"), name="elastic/tiny")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dynascope.experiments.experiment.find_spec", lambda name: None)
-        with pytest.raises(ImportError, match=r"elastic/tiny needs torch: pip install 'dynascope\[torch\]'"):
+        patch.setattr("dynascope.optional.find_spec", lambda name: None)
+        with pytest.raises(ImportError, match=r"elastic/tiny needs PyTorch: pip install 'dynascope\[torch\]'"):
             absent.record(Config())
 
 

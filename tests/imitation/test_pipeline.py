@@ -21,6 +21,7 @@ def invoke(*words):
     return done.output
 
 
+@pytest.mark.ci
 def test_an_interrupted_command_goes_on_and_does_nothing_twice(tmp_path, monkeypatch):
     whole = train(Training(trials=3, steps=60, per_class=6), tmp_path / "whole", progress=False)
 

@@ -16,11 +16,14 @@ def test_public_names_carry_examples():
         "data_separation",
         "effective_dimension",
         "eigenfunctions",
+        "etf_distance",
         "feature_spectrum",
         "gradient_gram",
         "load_curve",
         "minimum_feature_distance",
         "neural_collapse",
+        "separating_direction",
+        "simplex_etf",
     ]
     for name in measure.__all__:
         assert ">>>" in getattr(measure, name).__doc__, name

@@ -108,6 +108,7 @@ def test_explosion_is_found_across_batches(monkeypatch):
         _march(explode, {"rate": np.array([[90.0]])}, saves=np.array([0, 1000]))
 
 
+@pytest.mark.ci
 def test_memory_does_not_grow_with_unsaved_steps():
     """Measured from outside, because Python's own accounting does not see the compiler's buffers."""
     code = """

@@ -225,6 +225,7 @@ def test_time_budget_is_kept_on_a_real_run():
     assert during <= 0.05 or measured == 1  # only the state before training, which it could not yet pay for
 
 
+@pytest.mark.ci
 def test_two_processes(tmp_path):
     program = Path(__file__).with_name("two_ranks.py")
     done = subprocess.run(

@@ -46,7 +46,7 @@ def test_the_record_is_what_the_networks_do():
 def test_networks_learn_the_shapes():
     x, y = geomnist(per_class=60)
     run = Ensemble(LeNet(3), trials=2, learning_rate=0.003, batch_size=16, optimizer="adam").train(
-        x, y, steps=150, probe=geomnist(per_class=30, seed=9), record_every=150
+        x, y, steps=300, probe=geomnist(per_class=30, seed=9), record_every=300
     )
     assert (run["accuracy"][:, -1] > 0.9).all()
     assert (run["train_loss"][:, -1] < run["loss"][:, 0]).all()

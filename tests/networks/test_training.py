@@ -80,10 +80,12 @@ def test_same_as_training_one_after_another(case):
     start = trainer.outputs(x)
     trainer.advance(12)
     expected = one_after_another(network, given, x, y, 12)
-    torch.testing.assert_close(trainer.outputs(x), expected, rtol=1e-7, atol=1e-9)
+    # Adam divides gradients by their size, so that those which are rounding move weights as much as others do
+    close = {"rtol": 1e-5, "atol": 1e-7} if "adam" in case else {"rtol": 1e-7, "atol": 1e-9}
+    torch.testing.assert_close(trainer.outputs(x), expected, **close)
     assert float((start - expected).abs().max()) > 1e-3  # something was learnt
     alone = trainer.network_of(1)
-    torch.testing.assert_close(alone(trainer.inputs(x)), expected[1], rtol=1e-7, atol=1e-9)
+    torch.testing.assert_close(alone(trainer.inputs(x)), expected[1], **close)
 
 
 @pytest.mark.parametrize("sampling", ["replacement", "shuffled"])

@@ -21,7 +21,7 @@ from dynascope.models.noise import normals
 from dynascope.progress import progress_bar
 
 Array = np.ndarray | jax.Array  # formulas are evaluated with NumPy and stepped with JAX
-Numeric = float | Array
+Numeric = float | np.generic | Array
 State = dict[str, Any]
 Parameters = Mapping[str, Any]
 Step = Callable[[State, Any, Any, Parameters, Any], State]

@@ -17,6 +17,7 @@ def found(failed):
     return lambda: failed(experiment.name, experiment.record(UNTRAINED))
 
 
+@pytest.mark.ci
 def test_a_network_that_does_not_train_is_caught(found):
     assert {"table-2.1-trained-quality", "fig-2.2-single-feature"} <= found()
 

@@ -132,6 +132,7 @@ def test_other_starts_are_caught(monkeypatch, failed):
     assert {"fig-5a-straight", "fig-5a-balance", "fig-5a-entropy-straight"} <= failed(NAME, _record(epochs=40))
 
 
+@pytest.mark.ci
 def test_a_wrong_law_of_balance_is_caught(monkeypatch, failed):
     monkeypatch.setattr(linear_networks, "balanced_load", lambda *given: 0.95 * balanced_load(*given))
     assert "fig-5a-balance" in failed(NAME, _record(epochs=60))

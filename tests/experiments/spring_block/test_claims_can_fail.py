@@ -26,6 +26,7 @@ def simulated():
     return experiment.record(dataclasses.replace(experiment.settings("smoke"), **few))
 
 
+@pytest.mark.ci
 def test_wrong_paths_are_caught(simulated, failed):
     assert not failed(PATH, simulated)
     assert failed(PATH, simulated.assign(mean_path=1.05 * simulated["mean_path"])) == {"mean-path"}
@@ -39,6 +40,7 @@ def test_a_wrong_force_law_is_caught(simulated, failed):
     assert failed(PATH, simulated.assign(mean_drift=1.1 * simulated["mean_drift"])) == {"g-law"}
 
 
+@pytest.mark.ci
 def test_a_wrong_curvature_is_caught(smoke, failed, monkeypatch):
     record, _ = smoke(SETTLED)
     assert not failed(SETTLED, record)

@@ -75,6 +75,7 @@ def test_solved_transitions_meet_the_solver(geometry, seed, intra, inter, extra)
         np.testing.assert_allclose(other_spread, spread, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.ci
 def test_growth_beyond_all_numbers_is_named():
     start = np.ones((3, 3))
     for geometry in ("isotropic", "logits", "mixture"):

@@ -71,6 +71,7 @@ def test_a_start_above_the_target_passes_fractions_on_its_way_down():
     assert np.isnan(network.time_to_reach(0.5)).all()
 
 
+@pytest.mark.ci
 @given(st.floats(0.2, 0.9), st.floats(0.005, 0.1), st.floats(0.5, 2.0))
 def test_times_and_overlap_are_those_of_3_12_and_corrected_3_13(ratio, start, target):
     network = DiagonalNetwork([1.0, ratio], target, start, start)

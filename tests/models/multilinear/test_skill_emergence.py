@@ -104,6 +104,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", PLANTED)
 @pytest.mark.parametrize("trials", [1, 8])
 def test_calibration_covers_the_planted_value(kind, trials):

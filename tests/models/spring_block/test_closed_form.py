@@ -148,6 +148,7 @@ def test_mean_path_without_noise_is_the_noiseless_simulation(stiffness, right, l
     assert np.abs(run["position"][0] - path).max() < 2 * stiffness * dt * target + 1e-8
 
 
+@pytest.mark.ci
 def test_mean_path_reaches_very_long_times():
     chain = SpringBlock(noise=0.05, stiffness=[1.0, 30.0])
     end = chain.mean_path([1e6])[:, 0]
@@ -174,6 +175,7 @@ def test_mean_path_meets_simulated_chains():
     assert 0.1 * np.abs(path - chain.equilibrium()[:, None])[:, -1].max() > (0.4 / 0.1 * 0.01**2 * 30)
 
 
+@pytest.mark.ci
 def test_mean_path_with_decaying_and_bounded_noise():
     chain = SpringBlock(friction_right=0.1, friction_left=0.2, noise=0.012)
     for options in ({"noise_decay": 0.05}, {"truncate": 1.0}):

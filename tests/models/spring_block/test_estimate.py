@@ -23,6 +23,7 @@ def _covers(found, truth):
     return [float(found[f"{name}_low"]) <= value <= float(found[f"{name}_high"]) for name, value in truth.items()]
 
 
+@pytest.mark.ci
 @settings(max_examples=3)
 @given(st.floats(0.03, 0.1), st.floats(0.03, 0.15), st.floats(0.6, 1.4), st.floats(0.2, 5.0), st.floats(0.1, 30.0))
 def test_a_mean_path_gives_its_parameters_back_in_any_units(right, left, sharpness, length, steps):

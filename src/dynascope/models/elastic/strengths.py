@@ -341,6 +341,6 @@ def _times(times: ArrayLike) -> Float[np.ndarray, "..."]:
     return array
 
 
-def _per_time(factor: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _per_time(factor: np.ndarray | np.generic, values: np.ndarray) -> np.ndarray:
     """Give a factor per time the axes that values have beyond their first."""
     return np.reshape(np.asarray(factor), np.shape(factor) + (1,) * (values.ndim - 1))
