@@ -21,7 +21,7 @@ test-ci: .venv/all.stamp
 	DYNASCOPE_CHECK_TYPES=1 $(PYTEST) tests/models tests/measure tests/statistics tests/data
 
 verify-smoke: .venv/all.stamp
-	DYNASCOPE_CHECK_TYPES=1 $(PYTEST) -m 'ci or not ci' tests/experiments/test_smoke.py
+	$(PYTEST) -m 'ci or not ci' tests/experiments/test_smoke.py
 
 # Warnings (links that lead nowhere, names that are not found) are errors. The other variable mutes an advertisement.
 docs: .venv/docs.stamp

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
+from dynascope.checks import ArrayLike
 from dynascope.experiments.sources import Source
 from dynascope.statistics.errors import Estimate
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike
 
 from dynascope import plots
+from dynascope.checks import ArrayLike
 from dynascope.experiments.experiment import Axes
 from dynascope.statistics.errors import Estimate
 

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jax.flatten_util import ravel_pytree
-from numpy.typing import ArrayLike
 
 from dynascope import plots
+from dynascope.checks import ArrayLike
 from dynascope.experiments.claims import Claim, Judgement, below, corrected, equal
 from dynascope.experiments.deep_linear import sampling
 from dynascope.experiments.deep_linear.drawing import error_bars

@@ -4,8 +4,8 @@ from math import comb
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike
 
+from dynascope.checks import ArrayLike
 from dynascope.experiments.claims import Judgement, equal
 from dynascope.experiments.experiment import settings
 from dynascope.statistics.errors import Estimate

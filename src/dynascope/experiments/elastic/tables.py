@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike
+
+from dynascope.checks import ArrayLike
 
 
 def by_row(dim: str, rows: Sequence[Mapping[str, ArrayLike]]) -> xr.Dataset:
