@@ -53,7 +53,7 @@ def test_report_is_one_file_with_pictures(folder, tmp_path):
     assert "report.html" in _call("report", folder)
     page = (folder / "report.html").read_text()
     assert page.count("<img") == 1
-    assert "http" not in page.replace("http-equiv", "")
+    assert "://" not in page  # nothing is loaded from elsewhere; letters alone may occur in a picture
     assert "spring-block (3)" in page
     _call("report", folder / "record.nc", "--out", tmp_path / "other.html")
     assert (tmp_path / "other.html").exists()
