@@ -18,6 +18,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 TUTORIAL = ROOT / "docs" / "tutorial.ipynb"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 STAND_IN = "spring_block/left_friction"
+LONG = {"imitate.md": "trains networks", "spring-block.md": "compiles a fit"}  # run in CI
 
 
 def _blocks(page):
@@ -53,7 +54,13 @@ def _run_command(line):
     assert done.exit_code <= ("verify" in words), (line, done.output, done.exception)
 
 
-@pytest.mark.parametrize("page", [*PAGES, TUTORIAL], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.name, marks=[pytest.mark.ci] if page.name in LONG else [])
+        for page in (*PAGES, TUTORIAL)
+    ],
+)
 def test_blocks_run(page, quick):
     """The blocks of a page run one after another, as a reader would run them."""
     names, done_before = {"__name__": page.stem}, set()

@@ -20,7 +20,16 @@ MODELS = {
     "phases": {"ChainAndNetwork", "NetworkCurves", "PhaseDiagram"},
     "spring_block": {"SpringBlock"},
 }
-QUICK = ("spring_block/left_friction",)  # one of each family; the others are left to `make verify-smoke`
+# One of each family; the others are left to `make verify-smoke`. Networks of the two families that have nothing quicker
+# are trained for some steps in phases/test_depth.py and regimes/test_claims_can_fail.py.
+QUICK = (
+    "deep_linear/gradient_flow",
+    "elastic/binary_separation",
+    "features/definitions",
+    "linear_modes/inductive_bias",
+    "multilinear/emergence",
+    "spring_block/left_friction",
+)
 
 
 @pytest.mark.parametrize(
