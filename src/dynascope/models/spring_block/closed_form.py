@@ -129,7 +129,7 @@ def effective_friction(
     exits = (right - force) / s, (force + left) / s  # noise beyond these moves the block right, left
     scale = np.clip(np.minimum(*exits), 0, bound) ** 2 / 2  # the likelier exit sets it
 
-    def exit_moments(a: np.ndarray | np.generic) -> tuple[np.ndarray, np.ndarray]:
+    def exit_moments(a: Any) -> tuple[Any, Any]:  # arrays, or single numbers that NumPy makes of them
         inside = np.clip(a, -bound, bound)
         chance = np.exp(log_ndtr(-inside) + scale) - np.exp(log_ndtr(-bound) + scale)
         density = np.exp(scale - inside**2 / 2) - np.exp(scale - bound**2 / 2)
