@@ -1,6 +1,5 @@
 """Shared by all tests: settings, the command line, one smoke run of each experiment, and what is left to CI."""
 
-import json
 import os
 import sys
 from functools import cache
@@ -12,10 +11,8 @@ from filelock import FileLock
 
 from dynascope import cli, load, save
 from dynascope.experiments import registry
-from dynascope.experiments.claims import Finding
 from dynascope.experiments.experiment import Experiment
-from dynascope.records import write_text
-from dynascope.report import claims_json
+from dynascope.results import FILE, load_result, result_of, save_result
 
 mpl.use("Agg")
 hypothesis.settings.register_profile("dynascope", deadline=None, derandomize=True, max_examples=25)  # compiling is slow
@@ -52,25 +49,20 @@ def smoke(tmp_path_factory):
 
     @cache
     def run(name):
-        stem = name.replace("/", "-")
-        record, findings = root / f"{stem}.nc", root / f"{stem}.json"
-        with FileLock(root / f"{stem}.lock"):
-            if not findings.exists():
-                done = _EVALUATE(registry.find(name), "smoke")
-                save(done[0], record)
-                write_text(findings, claims_json(done[1]))
-        return load(record), tuple(map(_finding, json.loads(findings.read_text())))
+        folder = root / name
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / "lock"):
+            if not (folder / FILE).exists():
+                record, findings = _EVALUATE(registry.find(name), "smoke")
+                save(record, folder / "record.nc")
+                save_result(result_of(name, "smoke", record, findings), folder)
+        return load(folder / "record.nc"), load_result(folder / FILE).claims
 
     def copy(name):
         record, findings = run(name)
         return record.copy(deep=True), findings
 
     return copy
-
-
-def _finding(content):
-    lists = {key: tuple(float("nan") if x is None else x for x in v) for key, v in content.items() if type(v) is list}
-    return Finding(**content | lists)
 
 
 _LEFT = pytest.StashKey[dict[str, int]]()  # command -> how many tests are left to it
@@ -99,5 +91,5 @@ def pytest_terminal_summary(terminalreporter, config):
     """Say what was left to CI."""
     counts = config.stash.get(_LEFT, {})
     if any(counts.values()):
-        told = " and ".join(f"{count} by `{command}`" for command, count in counts.items() if count)
-        terminalreporter.write_line(f"{sum(counts.values())} tests that take long were left to CI: {told}")
+        commands = " and ".join(f"{count} by `{command}`" for command, count in counts.items() if count)
+        terminalreporter.write_line(f"{sum(counts.values())} tests that take long were left to CI: {commands}")

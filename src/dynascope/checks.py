@@ -4,23 +4,24 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    ArrayLike = npt.ArrayLike
     T = TypeVar("T")
     Given = Annotated[T, "checked at the door"]
-else:  # what is no array comes through where types are checked at run time, to be refused in our own words
-    ArrayLike = object
+else:
 
     class Given:
-        """An argument that the function itself checks: `Given[int]` is int for type checkers, anything at run time."""
+        """An argument that the function itself checks: `Given[int]` is int for type checkers, anything at run time.
+
+        So what is wrong is refused in the function's own words also where types are checked at run time.
+        """
 
         def __class_getitem__(cls, _kind: object) -> type[object]:
             return object
 
 
+ArrayLike = Given[npt.ArrayLike]
 Times = ArrayLike  # increasing, from 0 or later: what `increasing` takes
 SavePoints = int | ArrayLike  # how many evenly spaced times to save, or the times themselves
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import xarray as xr
 
 from dynascope import networks, plots
-from dynascope.experiments.claims import SCALES, Claim, Finding, not_run
+from dynascope.experiments.claims import SCALES, Claim, Finding, Judgement, not_run
 from dynascope.experiments.sources import Source
 from dynascope.optional import require
 from dynascope.records import attribute, with_provenance
@@ -122,7 +122,7 @@ class Experiment:
         seen = record if self.read is None else self.read(record)
         return tuple(self.finding(claim, claim.judge(seen)) for claim in self.claims)
 
-    def finding(self, claim: Claim, judgement: Any) -> Finding:
+    def finding(self, claim: Claim, judgement: Judgement) -> Finding:
         """Join a claim with what was found."""
         return Finding(
             claim.id,

@@ -8,7 +8,7 @@ the noise of a step is shaped (element, 1, trial), the same at every grid point.
 import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,15 +16,12 @@ import numpy as np
 from jax import lax
 from jaxtyping import Int
 
-from dynascope.checks import SavePoints, as_float, require
+from dynascope.checks import Given, SavePoints, as_float, require
 from dynascope.models.noise import normals
 from dynascope.progress import progress_bar
 
 Array = np.ndarray | jax.Array  # formulas are evaluated with NumPy and stepped with JAX
-if TYPE_CHECKING:
-    Numeric = float | Array
-else:  # where types are checked at run time, NumPy's single numbers pass as well
-    Numeric = float | np.generic | Array
+Numeric = Given[float | Array]  # or one of NumPy's single numbers
 State = dict[str, Any]
 Parameters = Mapping[str, Any]
 Step = Callable[[State, Any, Any, Parameters, Any], State]
