@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 PAPERS = ("spring-block", "elastic", "elastic-slides", "deep-linear", "layerwise")
 _WORDS = {"figure": "Figure", "table": "Table", "section": "Section"}
@@ -80,6 +81,11 @@ class Source:
         for each in _split(self.theorem):
             word, _, number = each.partition(" ")
             yield from ((word.lower(), single) for single in _numbers(number))
+
+
+# the papers as experiments write them: layerwise(equation="6.14") is Source("layerwise", equation="6.14")
+spring_block, elastic = partial(Source, "spring-block"), partial(Source, "elastic")
+deep_linear, layerwise = partial(Source, "deep-linear"), partial(Source, "layerwise")
 
 
 def _split(text: str) -> list[str]:

@@ -12,9 +12,9 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, corrected, equal
 from dynascope.experiments.deep_linear.drawing import error_bars
-from dynascope.experiments.deep_linear.paper import equation, item, proposition
 from dynascope.experiments.deep_linear.sampling import covariance_with_error, mode_responses, sample_gradients
 from dynascope.experiments.experiment import Axes, Experiment, Panels, recorded
+from dynascope.experiments.sources import deep_linear
 from dynascope.models.deep_linear import DeepLinear
 from dynascope.statistics.errors import Estimate
 
@@ -117,7 +117,7 @@ def _draw(record: xr.Dataset, ax: Axes, *, name: str) -> None:
 
 
 EXPERIMENT = Experiment(
-    item(equation="4–7", theorem="Proposition 3.5"),
+    deep_linear(equation="4–7", theorem="Proposition 3.5"),
     Config(),
     run,
     read=_with_forms,
@@ -126,17 +126,27 @@ EXPERIMENT = Experiment(
             "eq5-gradient",
             "the gradient moves a mode by L (s − w) w^{2(L−1)/L}",
             lambda seen: equal(recorded(seen, "speed"), seen["speed_form"]),
-            equation("5"),
+            deep_linear(equation="5"),
         ),
-        Claim("eq6-ito", "the noise moves a mode by β L(L−1) w^{2(L−2)/L} ((s − w) + σ_q)", _ito, equation("6")),
-        Claim("eq4-independent", "each mode evolves independently of the others", _coupled, proposition("3.5")),
+        Claim(
+            "eq6-ito",
+            "the noise moves a mode by β L(L−1) w^{2(L−2)/L} ((s − w) + σ_q)",
+            _ito,
+            deep_linear(equation="6"),
+        ),
+        Claim(
+            "eq4-independent",
+            "each mode evolves independently of the others",
+            _coupled,
+            deep_linear(theorem="Proposition 3.5"),
+        ),
         Claim(
             "eq7-diffusion",
             "D_α = β L² (2 (s − w)² + σ_q²) w^{4(L−1)/L}",
             lambda seen: equal(_own_diffusion(seen), seen["diffusion_form"], rival=0.0),
-            equation("7"),
+            deep_linear(equation="7"),
         ),
-        Claim("eq7-cross", "on aligned weights there is no diffusion between modes", _cross, item(section="E")),
+        Claim("eq7-cross", "on aligned weights there is no diffusion between modes", _cross, deep_linear(section="E")),
     ),
     picture=Panels(*(partial(_draw, name=name) for name in ("ito", "diffusion")), width=5.6),
     smoke={"samples": 150_000},

@@ -11,8 +11,8 @@ import xarray as xr
 
 from dynascope import plots
 from dynascope.experiments.claims import Claim, above, below
-from dynascope.experiments.deep_linear.paper import figure, item
 from dynascope.experiments.experiment import Experiment, Figure
+from dynascope.experiments.sources import deep_linear
 from dynascope.models.deep_linear import DeepLinear
 from dynascope.statistics.errors import Estimate, over_trials
 
@@ -88,7 +88,7 @@ def _picture(record: xr.Dataset) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    figure("6–8"),
+    deep_linear(figure="6–8"),
     Config(),
     run,
     read=_read,
@@ -97,37 +97,37 @@ EXPERIMENT = Experiment(
             "fig-6-small",
             f"most cross modes are small (below {SMALL:g}) for most of training: above 90 %",
             lambda seen: above(seen["small"], 0.9, note="share of cross modes and saves; depths 2 and 4"),
-            item(figure="6", theorem="Assumption A2"),
+            deep_linear(figure="6", theorem="Assumption A2"),
         ),
         Claim(
             "fig-6-peak",
             "the largest cross mode peaks and is far smaller again at the end",
             lambda seen: below(seen["left"], 0.5, note="largest cross mode at the end over its peak"),
-            figure("6"),
+            deep_linear(figure="6"),
         ),
         Claim(
             "fig-7-increases",
             "from Gaussian weights r falls: balance increases",
             lambda seen: below(seen["fall"], 1.0, note="r at the end over r at the start"),
-            item(equation="33", figure="7(a), 7(c)", theorem="Assumption A1"),
+            deep_linear(equation="33", figure="7(a), 7(c)", theorem="Assumption A1"),
         ),
         Claim(
             "fig-7-kept",
             "from balanced weights r stays below what Gaussian weights ever reach",
             lambda seen: below(seen["kept"], 1.0, note="largest balanced r over least Gaussian r"),
-            item(equation="33", figure="7(b), 7(d)", theorem="Assumption A1"),
+            deep_linear(equation="33", figure="7(b), 7(d)", theorem="Assumption A1"),
         ),
         Claim(
             "fig-7-numerator",
             "the numerator of r changes little: by less than 10 %",
             lambda seen: below(seen["change"], 0.1, note="largest relative change on the way"),
-            figure("7"),
+            deep_linear(figure="7"),
         ),
         Claim(
             "fig-8-norms",
             "the layers' Frobenius norms grow over training",
             lambda seen: above(seen["norm"], 1.0, note="norm at the end over norm at the start"),
-            figure("8"),
+            deep_linear(figure="8"),
         ),
     ),
     picture=_picture,

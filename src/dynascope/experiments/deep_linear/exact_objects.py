@@ -18,8 +18,8 @@ from dynascope.checks import ArrayLike
 from dynascope.experiments.claims import Claim, Judgement, below, corrected, equal
 from dynascope.experiments.deep_linear import sampling
 from dynascope.experiments.deep_linear.drawing import error_bars
-from dynascope.experiments.deep_linear.paper import item, proposition
 from dynascope.experiments.experiment import Axes, Experiment, Panels, recorded
+from dynascope.experiments.sources import deep_linear
 from dynascope.models.deep_linear import DeepLinear
 from dynascope.models.deep_linear.exact import error_covariance, partial_products
 
@@ -169,71 +169,76 @@ def _draw(record: xr.Dataset, ax: Axes, *, labels: dict[str, str]) -> None:
 
 
 EXPERIMENT = Experiment(
-    proposition("3.1–3.4"),
+    deep_linear(theorem="Proposition 3.1–3.4"),
     Config(),
     run,
     claims=(
-        Claim("prop-3.1-gradient", "∇_{W_l} loss = −W_{>l}ᵀ Δ W_{<l}ᵀ", _exact("gradient_gap"), proposition("3.1")),
+        Claim(
+            "prop-3.1-gradient",
+            "∇_{W_l} loss = −W_{>l}ᵀ Δ W_{<l}ᵀ",
+            _exact("gradient_gap"),
+            deep_linear(theorem="Proposition 3.1"),
+        ),
         Claim(
             "prop-3.1-jacobian",
             "J_l = W_{<l}ᵀ ⊗ W_{>l}ᵀ, vec ∇_{W_l} loss = −(W_{<l} ⊗ W_{>l}) vec Δ",
             _jacobian,
-            proposition("3.1"),
+            deep_linear(theorem="Proposition 3.1"),
         ),
         Claim(
             "prop-3.2-covariance",
             "Σ is the covariance of single samples' gradients: all entries",
             _all_entries("covariance_score"),
-            item(equation="20, 21", theorem="Proposition 3.2"),
+            deep_linear(equation="20, 21", theorem="Proposition 3.2"),
         ),
         Claim(
             "prop-3.2-factors",
             "W_{>l}ᵀ [Δ (G + Gᵀ)/√2 + Σ_q^{1/2} G'] W_{<l}ᵀ has the covariance Σ",
             _all_entries("factors_score"),
-            proposition("3.2"),
+            deep_linear(theorem="Proposition 3.2"),
             kind="derived",
         ),
         Claim(
             "prop-3.3-diffusion",
             "D_αβ = η a_αᵀ Σ a_β is what single samples do to the modes",
             _sampled("diffusion"),
-            item(equation="28, 29", theorem="Proposition 3.3"),
+            deep_linear(equation="28, 29", theorem="Proposition 3.3"),
         ),
         Claim(
             "prop-3.3-ntk",
             "without label noise D_αβ follows from the tangent kernels K_l and Δ",
             _sampled("clean_diffusion"),
-            proposition("3.3"),
+            deep_linear(theorem="Proposition 3.3"),
         ),
         Claim(
             "prop-3.4-hessian",
             "blocks of ∇²w_α as printed; diagonal blocks vanish",
             _exact("hessian_gap"),
-            item(equation="25", theorem="Proposition 3.4"),
+            deep_linear(equation="25", theorem="Proposition 3.4"),
         ),
         Claim(
             "prop-3.4-sign",
             "the gradient moves a mode by −(v_α ⊗ u_α)ᵀ Σ_l K_l vec Δ",
             _sign,
-            item(equation="27", theorem="Proposition 3.4"),
+            deep_linear(equation="27", theorem="Proposition 3.4"),
         ),
         Claim(
             "prop-3.4-ito",
             "the noise moves a mode by (η/2) tr(Σ ∇²w_α) on average",
             _sampled("ito"),
-            item(equation="27", theorem="Proposition 3.4"),
+            deep_linear(equation="27", theorem="Proposition 3.4"),
         ),
         Claim(
             "isotropic-diffusion",
             "isotropic noise spreads modes by η σ² ⟨a_α, a_β⟩",
             _sampled("isotropic"),
-            item(equation="24", place="remark below Proposition 3.4"),
+            deep_linear(equation="24", place="remark below Proposition 3.4"),
         ),
         Claim(
             "isotropic-drift",
             "isotropic noise drifts a mode by the trace of ∇²w_α, which is zero",
             lambda record: equal(recorded(record, "trace"), 0.0),
-            item(place="remark below Proposition 3.4"),
+            deep_linear(place="remark below Proposition 3.4"),
         ),
     ),
     picture=Panels(

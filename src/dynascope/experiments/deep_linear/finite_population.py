@@ -11,9 +11,9 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, equal
 from dynascope.experiments.deep_linear.drawing import error_bars
-from dynascope.experiments.deep_linear.paper import item
 from dynascope.experiments.deep_linear.sampling import covariance_with_error
 from dynascope.experiments.experiment import Axes, Experiment, Panels, recorded
+from dynascope.experiments.sources import deep_linear
 from dynascope.models.deep_linear import DeepLinear
 from dynascope.models.parameters import grid
 from dynascope.statistics.errors import Estimate
@@ -81,7 +81,7 @@ def _draw(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = Experiment(
-    item(section="G.1"),
+    deep_linear(section="G.1"),
     Config(),
     run,
     claims=(
@@ -89,7 +89,7 @@ EXPERIMENT = Experiment(
             "g1-factor",
             "the covariance of a batch's gradient is (N − b)/(b (N − 1)) times that of one sample of the data set",
             _judge,
-            item(equation="32", section="G.1"),
+            deep_linear(equation="32", section="G.1"),
         ),
     ),
     picture=Panels(_draw),

@@ -11,8 +11,8 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, below, equal
 from dynascope.experiments.deep_linear.drawing import each_mode
-from dynascope.experiments.deep_linear.paper import equation
 from dynascope.experiments.experiment import Axes, Experiment, Panels
+from dynascope.experiments.sources import deep_linear
 from dynascope.models.deep_linear import DeepLinear
 from dynascope.models.parameters import grid
 
@@ -67,7 +67,7 @@ def _draw(record: xr.Dataset, ax: Axes) -> None:
 _TWO_RATES = "1.5 × difference of the runs at both learning rates"
 _MIXED = "largest cross mode or relative imbalance; 0.01: Euler's step"
 EXPERIMENT = Experiment(
-    equation("2, 3"),
+    deep_linear(equation="2, 3"),
     Config(),
     run,
     read=_read,
@@ -76,20 +76,20 @@ EXPERIMENT = Experiment(
             "eq3-logistic",
             "w(t) = s/(1 + (s/w(0) − 1) exp(−2 s t)) for every mode at all times",
             lambda flow: equal(flow["amplitude"], flow["expected"], flow["bound"], note=_TWO_RATES),
-            equation("3"),
+            deep_linear(equation="3"),
         ),
         Claim(
             "eq3-resolved",
             "the steps of gradient descent are short enough to follow gradient flow within 0.02",
             lambda flow: below(flow["bound"], 0.02, note="so that the comparison with (3) can fail"),
-            equation("3"),
+            deep_linear(equation="3"),
             kind="derived",
         ),
         Claim(
             "eq2-decouples",
             "modes that start aligned and balanced stay so under gradient flow",
             lambda flow: equal(flow["mixed"], 0.0, 0.01, note=_MIXED),
-            equation("2"),
+            deep_linear(equation="2"),
         ),
     ),
     picture=Panels(_draw),

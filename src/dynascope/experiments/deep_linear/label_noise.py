@@ -12,8 +12,8 @@ from scipy.stats import norm
 
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, below, corrected, equal
-from dynascope.experiments.deep_linear.paper import equation, item, proposition
 from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
+from dynascope.experiments.sources import deep_linear
 from dynascope.models.deep_linear import DeepLinear
 from dynascope.statistics.errors import Estimate, over_trials
 
@@ -93,7 +93,7 @@ def _draw(record: xr.Dataset, ax: Axes, *, network: str) -> None:
 
 
 EXPERIMENT = Experiment(
-    proposition("5.2"),
+    deep_linear(theorem="Proposition 5.2"),
     Config(),
     run,
     claims=(
@@ -101,13 +101,13 @@ EXPERIMENT = Experiment(
             "eq18-network",
             "label noise spreads a learned mode with variance (η L/2b) σ_q² s^{2(L−1)/L}",
             _spread,
-            equation("18"),
+            deep_linear(equation="18"),
         ),
         Claim(
             "eq17-network",
             "label noise holds a learned mode slightly above s, by (η/2b)(L−1) s^{−2/L} σ_q",
             _mean,
-            item(equation="17", place="below (18)"),
+            deep_linear(equation="17", place="below (18)"),
         ),
         Claim(
             "eq17-wide",
@@ -115,7 +115,7 @@ EXPERIMENT = Experiment(
             lambda record: below(
                 _read(record, "shift", "width_12"), 0.0, note=f"{_note(record)}; mean − s of each mode"
             ),
-            equation("17"),
+            deep_linear(equation="17"),
             kind="derived",
         ),
     ),

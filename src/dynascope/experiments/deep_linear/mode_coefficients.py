@@ -9,8 +9,8 @@ from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, corrected, equal
 from dynascope.experiments.deep_linear.drawing import error_bars
 from dynascope.experiments.deep_linear.mode_networks import sampled_coefficients
-from dynascope.experiments.deep_linear.paper import equation
 from dynascope.experiments.experiment import Axes, Experiment, Panels, recorded
+from dynascope.experiments.sources import deep_linear
 from dynascope.models.mode_equation import ModeEquation
 from dynascope.statistics.errors import Estimate
 
@@ -103,7 +103,7 @@ def _draw_ito(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = Experiment(
-    equation("5–7, 14, 17"),
+    deep_linear(equation="5–7, 14, 17"),
     Config(),
     run,
     claims=(
@@ -111,28 +111,31 @@ EXPERIMENT = Experiment(
             "mode-eq5",
             "the gradient moves a mode at L (s − w) w^(2(L−1)/L)",
             lambda record: equal(record["drift"], _predicted("gradient_drift"), 1e-12, note="rounding"),
-            equation("5"),
+            deep_linear(equation="5"),
         ),
         Claim(
             "mode-eq7",
             "the diffusion of a mode is β L² (2(s − w)² + σ_q²) w^(4(L−1)/L)",
             lambda record: equal(recorded(record, "diffusion"), _predicted("diffusion")),
-            equation("7"),
+            deep_linear(equation="7"),
         ),
         Claim(
             "mode-eq14",
             "the Itô drift is β L(L−1) w^(2(L−2)/L) [(s − w) + σ_q/2]",
             lambda record: _ito(record, "published"),
-            equation("14"),
+            deep_linear(equation="14"),
         ),
         Claim(
             "mode-eq6",
             "the Itô drift is β L(L−1) w^(2(L−2)/L) [(s − w) + σ_q]",
             lambda record: _ito(record, "published-6"),
-            equation("6"),
+            deep_linear(equation="6"),
         ),
         Claim(
-            "mode-eq17-zero", "with label noise the drift vanishes at s + β (L−1) s^(−2/L) σ_q/2", _zero, equation("17")
+            "mode-eq17-zero",
+            "with label noise the drift vanishes at s + β (L−1) s^(−2/L) σ_q/2",
+            _zero,
+            deep_linear(equation="17"),
         ),
     ),
     picture=Panels(_draw_diffusion, _draw_ito),

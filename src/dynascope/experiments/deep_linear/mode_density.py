@@ -12,8 +12,8 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, corrected, equal
 from dynascope.experiments.deep_linear.mode_networks import train_chains
-from dynascope.experiments.deep_linear.paper import equation, item, proposition
 from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
+from dynascope.experiments.sources import deep_linear
 from dynascope.models.mode_equation import ModeEquation
 from dynascope.statistics.errors import Estimate, over_trials
 
@@ -163,7 +163,7 @@ def _draw_pace(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = Experiment(
-    item(equation="4", theorem="Proposition 5.1"),
+    deep_linear(equation="4", theorem="Proposition 5.1"),
     Config(),
     run,
     claims=(
@@ -171,16 +171,31 @@ EXPERIMENT = Experiment(
             "mode-prop5.1",
             "the density follows ∂p = −∂(μ p) + ½ ∂²(D p)",
             _path,
-            item(equation="31", theorem="Proposition 5.1"),
+            deep_linear(equation="31", theorem="Proposition 5.1"),
         ),
-        Claim("mode-prop5.1-conserved", "the numerical density keeps probability 1", _conserved, proposition("5.1")),
-        Claim("mode-eq4-sgd", "SGD on a chain learns at the pace of the mode equation", _pace, equation("4, 14")),
-        Claim("mode-eq4-sgd-spread", "SGD on a chain spreads as the mode equation does", _spread, equation("4")),
+        Claim(
+            "mode-prop5.1-conserved",
+            "the numerical density keeps probability 1",
+            _conserved,
+            deep_linear(theorem="Proposition 5.1"),
+        ),
+        Claim(
+            "mode-eq4-sgd",
+            "SGD on a chain learns at the pace of the mode equation",
+            _pace,
+            deep_linear(equation="4, 14"),
+        ),
+        Claim(
+            "mode-eq4-sgd-spread",
+            "SGD on a chain spreads as the mode equation does",
+            _spread,
+            deep_linear(equation="4"),
+        ),
         Claim(
             "mode-clock",
             "without label noise SGD only jitters a mode's time: gradient flow's clock, read off w, has variance 2 β t",
             _clock,
-            equation("4"),
+            deep_linear(equation="4"),
             kind="derived",
         ),
     ),

@@ -13,8 +13,8 @@ from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, below, equal
 from dynascope.experiments.deep_linear.drawing import error_bars
 from dynascope.experiments.deep_linear.mode_networks import train_chains
-from dynascope.experiments.deep_linear.paper import figure, item
 from dynascope.experiments.experiment import Axes, Experiment, Panels, recorded
+from dynascope.experiments.sources import deep_linear
 from dynascope.models.mode_equation import ModeEquation
 from dynascope.models.mode_equation.stationary import window_moments
 from dynascope.statistics.errors import Estimate
@@ -131,7 +131,7 @@ def _draw_steps(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = Experiment(
-    figure("4, 5, 12"),
+    deep_linear(figure="4, 5, 12"),
     Config(),
     run,
     claims=(
@@ -139,29 +139,36 @@ EXPERIMENT = Experiment(
             "mode-fig4a",
             "without label noise SGD ends at s: distance to s at the end",
             lambda record: below(np.abs(record["sgd"] - 1).max(), 1e-6, note="largest over trials"),
-            figure("4(a)"),
+            deep_linear(figure="4(a)"),
         ),
         Claim(
             "mode-fig4b",
             "without label noise the stepped mode equation ends at s for every Δt: "
             "discretisation does not spread figure 4(b)",
             lambda record: below(np.abs(record["euler"] - 1).max("trial"), 1e-6, note=f"Δt = {STEPS}, largest"),
-            item(theorem="Proposition 5.2", section="K", place="part (i)"),
+            deep_linear(theorem="Proposition 5.2", section="K", place="part (i)"),
         ),
         Claim(
             "mode-fig4c",
             "isotropic noise ends with more variance than state-dependent noise",
             _isotropic,
-            figure("4(c)"),
+            deep_linear(figure="4(c)"),
         ),
-        Claim("mode-fig5", "with label noise SGD ends with the variance of (18)", _labelled, figure("5")),
-        Claim("mode-fig5-gaussian", "and a nearly Gaussian distribution: skewness near 0", _gaussian, figure("5")),
-        Claim("mode-fig12", "with label noise the variance falls as Δt becomes finer", _finer, figure("12")),
+        Claim("mode-fig5", "with label noise SGD ends with the variance of (18)", _labelled, deep_linear(figure="5")),
+        Claim(
+            "mode-fig5-gaussian",
+            "and a nearly Gaussian distribution: skewness near 0",
+            _gaussian,
+            deep_linear(figure="5"),
+        ),
+        Claim(
+            "mode-fig12", "with label noise the variance falls as Δt becomes finer", _finer, deep_linear(figure="12")
+        ),
         Claim(
             "mode-fig12-law",
             "Euler's variance over that of the equation is (1 − κ β)/(1 − κ β − κ Δt/2), κ = L s^(2−2/L)",
             _stepped,
-            figure("12"),
+            deep_linear(figure="12"),
             kind="derived",
         ),
     ),

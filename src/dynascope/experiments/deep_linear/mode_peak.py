@@ -17,9 +17,9 @@ from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, equal
 from dynascope.experiments.deep_linear.gradient_flow import logistic
 from dynascope.experiments.deep_linear.mode_networks import one_mode_network, population_gradient
-from dynascope.experiments.deep_linear.paper import equation, figure, item
 from dynascope.experiments.deep_linear.reading import LEARNED, peak_time
 from dynascope.experiments.experiment import Axes, Experiment, Panels
+from dynascope.experiments.sources import deep_linear
 from dynascope.models.mode_equation import ModeEquation
 from dynascope.models.parameters import grid
 from dynascope.statistics.errors import over_trials
@@ -161,29 +161,40 @@ def _draw(record: xr.Dataset, ax: Axes, *, name: str) -> None:
 
 
 EXPERIMENT = Experiment(
-    item(equation="3, 9, 10", figure="1"),
+    deep_linear(equation="3, 9, 10", figure="1"),
     Config(),
     run,
     claims=(
         Claim(
-            "mode-eq3", "at depth 2 gradient flow is w(t) = s/(1 + (s/w(0) − 1) exp(−2 s t))", _logistic, equation("3")
+            "mode-eq3",
+            "at depth 2 gradient flow is w(t) = s/(1 + (s/w(0) − 1) exp(−2 s t))",
+            _logistic,
+            deep_linear(equation="3"),
         ),
         Claim(
             "mode-flow",
             "depths 3 and 4: gradient flow by quadrature meets a network's",
             _flow,
-            equation("5"),
+            deep_linear(equation="5"),
             kind="derived",
         ),
-        Claim("mode-eq9", "the diffusion peaks at w* = [(a+1) s − √(s² − a(a+2) σ_q²/2)]/(a+2)", _peak, equation("9")),
         Claim(
-            "mode-eq10", "there is a peak if σ_q² is below s² L²/(4(L−1)(3L−2)), else none", _has_peak, equation("10")
+            "mode-eq9",
+            "the diffusion peaks at w* = [(a+1) s − √(s² − a(a+2) σ_q²/2)]/(a+2)",
+            _peak,
+            deep_linear(equation="9"),
+        ),
+        Claim(
+            "mode-eq10",
+            "there is a peak if σ_q² is below s² L²/(4(L−1)(3L−2)), else none",
+            _has_peak,
+            deep_linear(equation="10"),
         ),
         Claim(
             "mode-peak-precedes",
             "a mode's diffusion peaks before the mode passes 90 %, for every mode",
             _before,
-            figure("1"),
+            deep_linear(figure="1"),
         ),
         Claim(
             "mode-order",
@@ -191,13 +202,13 @@ EXPERIMENT = Experiment(
             lambda record: above(
                 record["learned_time"].median("trial").diff("singular_value"), 0.0, note="medians over trials"
             ),
-            figure("1"),
+            deep_linear(figure="1"),
         ),
         Claim(
             "mode-peak-time",
             "the peak comes when gradient flow passes w*, within 5 %",
             _when,
-            item(equation="9", figure="1"),
+            deep_linear(equation="9", figure="1"),
         ),
     ),
     picture=Panels(partial(_draw, name="mean_amplitude"), partial(_draw, name="mean_diffusion")),

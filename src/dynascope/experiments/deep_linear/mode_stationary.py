@@ -11,8 +11,8 @@ from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, below, corrected, equal
 from dynascope.experiments.deep_linear.drawing import error_bars
 from dynascope.experiments.deep_linear.mode_networks import train_chains
-from dynascope.experiments.deep_linear.paper import equation, item, proposition
 from dynascope.experiments.experiment import Axes, Experiment, Panels, recorded, settings
+from dynascope.experiments.sources import deep_linear
 from dynascope.models.mode_equation import ModeEquation
 from dynascope.models.mode_equation.stationary import window_moments
 from dynascope.models.parameters import grid
@@ -180,34 +180,55 @@ def _draw_shift(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = Experiment(
-    item(equation="16–18", theorem="Proposition 5.2"),
+    deep_linear(equation="16–18", theorem="Proposition 5.2"),
     Config(),
     run,
     claims=(
-        Claim("mode-eq18", "label noise leaves the variance β L σ_q² s^(2(L−1)/L)/2", _variance, equation("18")),
+        Claim(
+            "mode-eq18",
+            "label noise leaves the variance β L σ_q² s^(2(L−1)/L)/2",
+            _variance,
+            deep_linear(equation="18"),
+        ),
         Claim(
             "mode-eq17-mean",
             "the mean lies above s, at s + β (L−1) s^(−2/L) σ_q/2",
             partial(_mean, name="mean"),
-            equation("17"),
+            deep_linear(equation="17"),
         ),
-        Claim("mode-mean-below", "the mean lies below s, not above it", _under, proposition("5.2"), kind="derived"),
+        Claim(
+            "mode-mean-below",
+            "the mean lies below s, not above it",
+            _under,
+            deep_linear(theorem="Proposition 5.2"),
+            kind="derived",
+        ),
         Claim(
             "mode-eq17-mean-sgd",
             "SGD on a chain: the mean lies above s, as in (17)",
             partial(_mean, name="sgd_mean"),
-            equation("17"),
+            deep_linear(equation="17"),
         ),
         Claim(
-            "mode-eq18-sgd", "SGD on a chain: the variance is that of the mode equation", _sgd_variance, equation("18")
+            "mode-eq18-sgd",
+            "SGD on a chain: the variance is that of the mode equation",
+            _sgd_variance,
+            deep_linear(equation="18"),
         ),
-        Claim("mode-eq16", "the stationary density is exp(∫ 2μ/D dw)/D, normalised", _density, equation("16")),
-        Claim("mode-eq17-mode", "the density peaks near the zero of the drift, (17)", _highest, proposition("5.2")),
+        Claim(
+            "mode-eq16", "the stationary density is exp(∫ 2μ/D dw)/D, normalised", _density, deep_linear(equation="16")
+        ),
+        Claim(
+            "mode-eq17-mode",
+            "the density peaks near the zero of the drift, (17)",
+            _highest,
+            deep_linear(theorem="Proposition 5.2"),
+        ),
         Claim(
             "mode-collapse",
             "at depth 2 log w grows from 0 at the rate 2s − β(2s² + σ_q²)",
             _unlearn,
-            equation("4"),
+            deep_linear(equation="4"),
             kind="derived",
         ),
     ),

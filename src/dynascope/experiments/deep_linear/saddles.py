@@ -12,9 +12,9 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, corrected, equal
 from dynascope.experiments.deep_linear.drawing import each_mode
-from dynascope.experiments.deep_linear.paper import figure, item
 from dynascope.experiments.deep_linear.reading import PRINTED_SLOWDOWN, time_to_reach
 from dynascope.experiments.experiment import Axes, Experiment, Panels
+from dynascope.experiments.sources import deep_linear
 from dynascope.models.deep_linear import DeepLinear
 from dynascope.statistics.errors import Estimate, over_trials
 
@@ -95,7 +95,7 @@ def _draw_modes(record: xr.Dataset, ax: Axes, *, method: str) -> None:
 
 
 EXPERIMENT = Experiment(
-    figure("2"),
+    deep_linear(figure="2"),
     Config(),
     run,
     claims=(
@@ -109,13 +109,13 @@ EXPERIMENT = Experiment(
             "fig-2-retained",
             "stagewise dynamics are retained under SGD, but modes take longer to be learned",
             _retained,
-            figure("2(d)"),
+            deep_linear(figure="2(d)"),
         ),
         Claim(
             "fig-2-isotropic",
             "isotropic noise, unlike SGD's, raises the rank above that of the teacher",
             lambda record: above(_final_rank(record, "isotropic"), record.sizes["mode"], note="rank at the end, of 12"),
-            item(section="1.2"),
+            deep_linear(section="1.2"),
         ),
     ),
     picture=Panels(

@@ -11,8 +11,8 @@ import xarray as xr
 
 from dynascope.experiments.claims import Claim, Judgement, equal
 from dynascope.experiments.deep_linear.drawing import each_mode, error_bars
-from dynascope.experiments.deep_linear.paper import figure
 from dynascope.experiments.experiment import Axes, Experiment, Panels
+from dynascope.experiments.sources import deep_linear
 from dynascope.models.deep_linear import DeepLinear
 from dynascope.models.parameters import grid
 from dynascope.statistics.errors import over_trials
@@ -61,7 +61,7 @@ def _draw(record: xr.Dataset, ax: Axes, *, axis: str) -> None:
 
 
 EXPERIMENT = Experiment(
-    figure("9, 10"),
+    deep_linear(figure="9, 10"),
     Config(),
     run,
     claims=(
@@ -69,13 +69,13 @@ EXPERIMENT = Experiment(
             "fig-9-linear",
             "the largest diffusion along each mode is proportional to the learning rate",
             partial(_proportional, axis="learning_rate", slope=1.0),
-            figure("9"),
+            deep_linear(figure="9"),
         ),
         Claim(
             "fig-10-linear",
             "the largest diffusion along each mode is proportional to 1/batch",
             partial(_proportional, axis="batch_size", slope=-1.0),
-            figure("10"),
+            deep_linear(figure="10"),
         ),
     ),
     picture=Panels(*(partial(_draw, axis=axis) for axis in _LARGEST)),

@@ -11,9 +11,9 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, corrected, equal
 from dynascope.experiments.deep_linear.drawing import each_mode
-from dynascope.experiments.deep_linear.paper import figure, item
 from dynascope.experiments.deep_linear.reading import PRINTED_SLOWDOWN, peak_time, time_to_reach
 from dynascope.experiments.experiment import Experiment, Figure, settings
+from dynascope.experiments.sources import deep_linear
 from dynascope.models.deep_linear import DeepLinear
 from dynascope.statistics.errors import Estimate, over_trials
 
@@ -112,7 +112,7 @@ def _picture(record: xr.Dataset) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    figure("3"),
+    deep_linear(figure="3"),
     Config(),
     run,
     claims=(
@@ -120,20 +120,20 @@ EXPERIMENT = Experiment(
             "fig-3-same-time",
             "SGD learns all modes several times slower than anisotropic Langevin dynamics (200 against 30 time units)",
             _same,
-            item(figure="3", section="4.1"),
+            deep_linear(figure="3", section="4.1"),
         ),
         Claim(
             "fig-3-mean-loss",
             "with the loss averaged over outputs SGD is slower by outputs/2, which is what the figure shows",
             _mean_loss,
-            item(section="H.1"),
+            deep_linear(section="H.1"),
             kind="derived",
         ),
         Claim(
             "fig-3-modes",
             "gd, SGD and Langevin dynamics learn each mode at the same time, within 5 %",
             _each_mode,
-            item(equation="1", figure="3"),
+            deep_linear(equation="1", figure="3"),
             kind="derived",
         ),
         Claim(

@@ -13,8 +13,8 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, equal
 from dynascope.experiments.elastic.separation import chance, follows_law, rare, share_error
-from dynascope.experiments.elastic.source import elastic
 from dynascope.experiments.experiment import Axes, Experiment, Panels
+from dynascope.experiments.sources import elastic
 from dynascope.models.elastic import LocallyElastic
 from dynascope.statistics.errors import Estimate
 

@@ -15,8 +15,8 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, corrected, equal
 from dynascope.experiments.elastic.reference import SOLVER_ERROR, power_law, solve_means
-from dynascope.experiments.elastic.source import elastic
 from dynascope.experiments.experiment import Axes, Experiment, Figure
+from dynascope.experiments.sources import elastic
 from dynascope.measure.collapse import etf_distance
 from dynascope.models.elastic import LocallyElastic
 from dynascope.models.elastic.geometry import margin_amplitudes, margin_directions

@@ -10,8 +10,8 @@ from dynascope.experiments.claims import Claim, Judgement, above, below, equal, 
 from dynascope.experiments.elastic.network_courses import WINDOW
 from dynascope.experiments.elastic.network_imitation import IMITATION
 from dynascope.experiments.elastic.network_training import at_end, rate_of_change, unsettled
-from dynascope.experiments.elastic.source import elastic
 from dynascope.experiments.experiment import settings
+from dynascope.experiments.sources import elastic
 from dynascope.models.elastic.tails import tail_index
 from dynascope.statistics.errors import Estimate, over_trials
 from dynascope.statistics.resampling import bootstrap_weights

@@ -14,9 +14,9 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, below, corrected, equal
 from dynascope.experiments.elastic.reference import power_law, solve_means
-from dynascope.experiments.elastic.source import elastic
 from dynascope.experiments.elastic.tables import by_row
 from dynascope.experiments.experiment import Axes, Experiment, Panels
+from dynascope.experiments.sources import elastic
 from dynascope.measure.hyperplanes import separating_direction
 from dynascope.statistics.errors import over_trials
 

@@ -13,9 +13,9 @@ from scipy.linalg import expm
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, corrected, equal
 from dynascope.experiments.elastic.reference import looped_drift
-from dynascope.experiments.elastic.source import elastic
 from dynascope.experiments.elastic.tables import by_row
 from dynascope.experiments.experiment import Axes, Experiment, Panels, recorded
+from dynascope.experiments.sources import elastic
 from dynascope.models.elastic import LocallyElastic
 from dynascope.models.elastic.geometry import geometry_blocks
 from dynascope.statistics.errors import Estimate, over_trials

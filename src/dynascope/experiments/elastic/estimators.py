@@ -11,9 +11,9 @@ from scipy.integrate import solve_ivp
 
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, corrected, equal
-from dynascope.experiments.elastic.source import elastic
 from dynascope.experiments.elastic.tables import by_row
 from dynascope.experiments.experiment import Axes, Experiment, Panels
+from dynascope.experiments.sources import elastic
 from dynascope.models.elastic.estimate import estimate_strengths
 from dynascope.models.elastic.geometry import (
     drift_matrix,

@@ -13,8 +13,8 @@ import xarray as xr
 
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, corrected, equal
-from dynascope.experiments.elastic.source import elastic
 from dynascope.experiments.experiment import Axes, Experiment, Panels
+from dynascope.experiments.sources import elastic
 from dynascope.models.elastic import LocallyElastic
 from dynascope.models.elastic.geometry import margin_amplitudes, margin_directions
 from dynascope.models.elastic.mean_path import general_path

@@ -12,8 +12,8 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, corrected, equal
 from dynascope.experiments.elastic.reference import SOLVER_ERROR, Law, looped_drift, power_law, solve_means
-from dynascope.experiments.elastic.source import elastic
 from dynascope.experiments.experiment import Axes, Experiment, Panels
+from dynascope.experiments.sources import elastic
 from dynascope.models.elastic import LocallyElastic
 from dynascope.models.elastic.strengths import PowerLaw
 

@@ -6,8 +6,8 @@ import xarray as xr
 from dynascope.experiments.claims import Claim, Judgement, above, below
 from dynascope.experiments.elastic.network_cases import LAPTOP, Config, final_growth, picture, run
 from dynascope.experiments.elastic.network_training import SMALL, at_end
-from dynascope.experiments.elastic.source import elastic
 from dynascope.experiments.experiment import Experiment
+from dynascope.experiments.sources import elastic
 from dynascope.statistics.errors import Estimate
 
 

@@ -19,8 +19,8 @@ from dynascope.experiments.elastic.network_training import (
     train,
     unsettled,
 )
-from dynascope.experiments.elastic.source import elastic
 from dynascope.experiments.experiment import Axes, Experiment, Panels
+from dynascope.experiments.sources import elastic
 from dynascope.models.elastic.geometry import margin_amplitudes
 from dynascope.models.elastic.tails import tail_index
 from dynascope.statistics.errors import Estimate, over_trials

@@ -21,8 +21,8 @@ from dynascope.experiments.elastic.network_training import (
     read_strengths,
     train,
 )
-from dynascope.experiments.elastic.source import elastic
 from dynascope.experiments.experiment import Axes, Panels
+from dynascope.experiments.sources import elastic
 from dynascope.models.elastic.estimate import estimate_strengths
 from dynascope.statistics.stages import learning_stages
 

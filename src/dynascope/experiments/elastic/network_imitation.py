@@ -9,8 +9,8 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, below, equal
 from dynascope.experiments.elastic.network_training import label_steps, unsettled
-from dynascope.experiments.elastic.source import elastic
 from dynascope.experiments.experiment import Axes
+from dynascope.experiments.sources import elastic
 from dynascope.imitation import imitate
 from dynascope.models.elastic.mean_path import logit_path
 from dynascope.models.elastic.strengths import Sampled

@@ -13,8 +13,8 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, corrected, equal
 from dynascope.experiments.elastic.separation import chance, follows_law, rare, share_error
-from dynascope.experiments.elastic.source import elastic
 from dynascope.experiments.experiment import Experiment, Figure, settings
+from dynascope.experiments.sources import elastic
 from dynascope.models.elastic import LocallyElastic
 from dynascope.models.elastic.geometry import drift_matrix, geometry_blocks
 from dynascope.models.elastic.separation import share_separable

@@ -11,7 +11,7 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, corrected, equal
 from dynascope.experiments.experiment import Axes, Experiment, Panels
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise, spring_block
 from dynascope.measure.collapse import neural_collapse
 from dynascope.measure.separation import data_separation
 from dynascope.measure.spectrum import eigenfunctions, feature_spectrum, minimum_feature_distance
@@ -188,7 +188,7 @@ def _draw(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = Experiment(
-    Source("layerwise", place="chapters 1 and 2, appendix D"),
+    layerwise(place="chapters 1 and 2, appendix D"),
     Config(),
     run,
     claims=(
@@ -196,49 +196,49 @@ EXPERIMENT = Experiment(
             "alg-1-intensity",
             "the intensity of a feature is s_k²",
             _intense,
-            Source("layerwise", theorem="Algorithm 1"),
+            layerwise(theorem="Algorithm 1"),
         ),
         Claim(
             "eq-2.5-utilization",
             "cumulative utilization is the share of the outputs that k features express",
             lambda r: _corrects(r, "expressed", "utilization", _LEAST_SQUARES),
-            Source("layerwise", equation="2.5"),
+            layerwise(equation="2.5"),
         ),
         Claim(
             "eq-2.19-projector",
             "⟨C f_i|T_MP[C f_j − 1]⟩ = a_2 (δ_ij − 1/C) for one-hot outputs",
             lambda r: _corrects(r, "projector", "projector_expected", "a_2 (C δ_ij − 1), as (D.12) derives"),
-            Source("layerwise", equation="2.19, D.12", theorem="Proposition 2.5.3"),
+            layerwise(equation="2.19, D.12", theorem="Proposition 2.5.3"),
         ),
         Claim(
             "eq-2.18-class-means",
             "class means obey μ_i·μ_j = ⟨f_i|T f_j⟩",
             _means,
-            Source("layerwise", equation="2.18, D.17"),
+            layerwise(equation="2.18, D.17"),
         ),
         Claim(
             "def-1-eigenspaces",
             "a_1|1⟩⟨1| + a_2 P has the eigenvalues a_1 + a_2 and a_2 only",
             lambda r: _corrects(r, "eigenvalues", "eigenvalues_expected", _EXTREMES),
-            Source("layerwise", theorem="Definition 1", equation="2.8"),
+            layerwise(theorem="Definition 1", equation="2.8"),
         ),
         Claim(
             "prop-2.5-collapse",
             "an MP operator implies NC1 and NC2",
             lambda r: equal(r["collapse"], 0.0, _ROUNDING, note="NC1, (2.10), NC2 lengths, NC2 angles"),
-            Source("layerwise", theorem="Proposition 2.5.1, Proposition 2.5.2"),
+            layerwise(theorem="Proposition 2.5.1, Proposition 2.5.2"),
         ),
         Claim(
             "eq-2.9-minimal",
             "an MP operator has κ = 0 and C effective features",
             _minimally,
-            Source("layerwise", equation="2.7–2.9"),
+            layerwise(equation="2.7–2.9"),
         ),
         Claim(
             "s4-linear-layers",
             "log tr(Σw Σb⁺) does not see linear layers, log(tr Σw/tr Σb) does",
             _unseen,
-            Source("spring-block", section="S4", figure="S14"),
+            spring_block(section="S4", figure="S14"),
         ),
     ),
     picture=Panels(_draw, width=5.5, height=4.0),

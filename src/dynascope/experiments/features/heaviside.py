@@ -15,7 +15,7 @@ from jax.typing import ArrayLike
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, corrected, equal
 from dynascope.experiments.experiment import Experiment, Figure
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 from dynascope.measure.spectrum import eigenfunctions, feature_spectrum
 from dynascope.statistics.errors import over_trials
 
@@ -167,7 +167,7 @@ def _table_claim(name: str, *, trained: bool) -> Claim:
         f"table-2.1-{stage}-{name.removesuffix('_all')}",
         f"the effective number of {word} features of a network on a step is {printed[trained]} {when}",
         judge,
-        Source("layerwise", table="2.1"),
+        layerwise(table="2.1"),
     )
 
 
@@ -212,7 +212,7 @@ def _picture(record: xr.Dataset) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    Source("layerwise", figure="2.2", table="2.1"),
+    layerwise(figure="2.2", table="2.1"),
     Config(),
     run,
     claims=(
@@ -221,13 +221,13 @@ EXPERIMENT = Experiment(
             "fig-2.2-single-feature",
             "after training a single feature expresses the step",
             _single,
-            Source("layerwise", figure="2.2(c), 2.2(d)"),
+            layerwise(figure="2.2(c), 2.2(d)"),
         ),
         Claim(
             "fig-2.2-fixed-features",
             "about 20 features of an untrained network approximate the step to a mean square error below 1e-5",
             _fixed,
-            Source("layerwise", figure="2.2(a)"),
+            layerwise(figure="2.2(a)"),
         ),
     ),
     picture=_picture,

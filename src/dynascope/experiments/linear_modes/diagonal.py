@@ -11,7 +11,7 @@ from dynascope.experiments.claims import Claim, Judgement, corrected, equal
 from dynascope.experiments.experiment import Axes, Experiment, Panels
 from dynascope.experiments.linear_modes.gradient_flow import EXACT, exact, gradient_flow
 from dynascope.experiments.linear_modes.losses import diagonal_loss
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 from dynascope.models.linear_modes import DiagonalNetwork
 
 TIMES = tuple(np.linspace(0.0, 6.0, 25))
@@ -130,7 +130,7 @@ def _draw_overlaps(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = Experiment(
-    Source("layerwise", equation="3.6–3.14"),
+    layerwise(equation="3.6–3.14"),
     Config(),
     run,
     claims=(
@@ -142,7 +142,7 @@ EXPERIMENT = Experiment(
                 r["second"] - r["second_flow"],
                 note=f"largest error over {r.sizes['mode']} modes",
             ),
-            Source("layerwise", equation="3.6"),
+            layerwise(equation="3.6"),
             kind="derived",
         ),
         Claim(
@@ -152,20 +152,20 @@ EXPERIMENT = Experiment(
                 (r["first_flow"] * r["second_flow"] - r["sigmoid"]).where(r["equal"]),
                 note="largest error over modes with a(0) = b(0)",
             ),
-            Source("layerwise", equation="3.9"),
+            layerwise(equation="3.9"),
         ),
-        Claim("eq3.8-conserved", "a² − b² does not change", _conserved, Source("layerwise", equation="3.8")),
+        Claim("eq3.8-conserved", "a² − b² does not change", _conserved, layerwise(equation="3.8")),
         Claim(
             "eq3.12-times",
             "a mode reaches ε at τ_e(ε) and 1 − ε at τ_e + τ_s",
             _timed,
-            Source("layerwise", equation="3.12"),
+            layerwise(equation="3.12"),
         ),
         Claim(
             "eq3.13-overlap",
             "stages overlap by the ε of (3.13), where the ratio multiplies",
             _overlapping,
-            Source("layerwise", equation="3.13"),
+            layerwise(equation="3.13"),
         ),
     ),
     picture=Panels(_draw_modes, _draw_overlaps),

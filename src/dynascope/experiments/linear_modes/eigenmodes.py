@@ -13,7 +13,7 @@ from dynascope.experiments.claims import Claim, Judgement, corrected, equal
 from dynascope.experiments.experiment import Axes, Experiment, Panels
 from dynascope.experiments.linear_modes.gradient_flow import EXACT, exact, gradient_flow
 from dynascope.experiments.linear_modes.losses import population_loss, training_loss
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 from dynascope.models.linear_modes import minimum_norm, mode_curves, training_path
 from dynascope.statistics.errors import Estimate
 
@@ -92,7 +92,7 @@ def _draw(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = Experiment(
-    Source("layerwise", place="chapter 1, appendix A"),
+    layerwise(place="chapter 1, appendix A"),
     Config(),
     run,
     claims=(
@@ -102,37 +102,37 @@ EXPERIMENT = Experiment(
             lambda r: exact(
                 r["coefficient"] - r["coefficient_flow"], note=f"largest error over {r.sizes['mode']} modes"
             ),
-            Source("layerwise", equation="1.26, 3.10"),
+            layerwise(equation="1.26, 3.10"),
         ),
         Claim(
             "eq1.28-weights",
             "f = Σ θ_k √ρ_k e_k with θ = O w",
             lambda r: corrected(r["theta_measured"], r["theta"], EXACT, published=r["theta_printed"], note=_ROTATED),
-            Source("layerwise", equation="1.28"),
+            layerwise(equation="1.28"),
         ),
         Claim(
             "eq1.28-norm",
             "the change of basis keeps the norm of the weights",
             lambda r: equal(float(np.sqrt((r["theta_measured"] ** 2).sum())), float(r["norm"]), EXACT),
-            Source("layerwise", equation="A.6", place="below (1.28)"),
+            layerwise(equation="A.6", place="below (1.28)"),
         ),
         Claim(
             "alg1-spectrum",
             "ρ_k is the squared singular value of the sampled features",
             _spectrum,
-            Source("layerwise", theorem="Algorithm 1"),
+            layerwise(theorem="Algorithm 1"),
         ),
         Claim(
             "eqA.9-flow",
             "on n samples the weights follow (A.9), which has no 1/n",
             _trained,
-            Source("layerwise", equation="A.9"),
+            layerwise(equation="A.9"),
         ),
         Claim(
             "eqA.8-minimum-norm",
             "gradient flow from 0 ends at the minimum-norm solution",
             lambda r: exact(r["weights_end"] - r["weights_minimum"]),
-            Source("layerwise", equation="A.8, A.12", section="A.2"),
+            layerwise(equation="A.8, A.12", section="A.2"),
         ),
     ),
     picture=Panels(_draw, width=5.5, height=4.0),

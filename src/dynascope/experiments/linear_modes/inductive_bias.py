@@ -12,7 +12,7 @@ from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, equal
 from dynascope.experiments.experiment import Axes, Experiment, Panels
 from dynascope.experiments.linear_modes.sines import sines
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 from dynascope.models.linear_modes import minimum_norm
 from dynascope.statistics.errors import Estimate, over_trials
 
@@ -84,7 +84,7 @@ def _draw_fit(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = Experiment(
-    Source("layerwise", figure="1.2"),
+    layerwise(figure="1.2"),
     Config(),
     run,
     claims=(
@@ -98,7 +98,7 @@ EXPERIMENT = Experiment(
             "fig-1.2-intensity",
             "the more intense half of the modes carries most of the learned function",
             _intense,
-            Source("layerwise", section="1.6"),
+            layerwise(section="1.6"),
         ),
     ),
     picture=Panels(_draw_intensities, _draw_fit),

@@ -11,7 +11,7 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, below, corrected, equal
 from dynascope.experiments.experiment import Experiment, Figure
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 from dynascope.models.linear_modes import ScalarNetwork
 from dynascope.statistics.errors import Estimate, over_trials
 
@@ -114,7 +114,7 @@ def _picture(record: xr.Dataset) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    Source("layerwise", figure="6.2"),
+    layerwise(figure="6.2"),
     Config(),
     run,
     claims=(
@@ -122,33 +122,33 @@ EXPERIMENT = Experiment(
             "fig-6.2a-greedy",
             "from a small start the aligned mode takes over",
             _greedy,
-            Source("layerwise", section="6.2.1"),
+            layerwise(section="6.2.1"),
         ),
         Claim(
             "fig-6.2b-linear",
             "with a small target θ(t) is S (1 − exp(−2 Δθ(0) t/Z))",
             lambda r: below(_distance(r, 1), 0.01, note="largest distance beside the target"),
-            Source("layerwise", section="6.2.2"),
+            layerwise(section="6.2.2"),
         ),
         Claim(
             "fig-6.2c-linear",
             "with NTK scaling θ(t) is linear in the limit of great width",
             lambda r: below(_distance(r, 2), 0.05, note=f"largest distance at width {int(r['width'][-1])}"),
-            Source("layerwise", section="6.2.3"),
+            layerwise(section="6.2.3"),
         ),
         Claim(
             "fig-6.2a-sigmoid",
             "from a small start θ(t) is far from any linear model's curve",
             lambda r: above(_distance(r, 0), 0.3, note="largest distance beside the target"),
-            Source("layerwise", section="6.2.1"),
+            layerwise(section="6.2.1"),
         ),
         Claim(
             "sec6.2.3-moves",
             "under NTK scaling each weight moves by O(p^{−1/2})",
             _moves,
-            Source("layerwise", section="6.2.3"),
+            layerwise(section="6.2.3"),
         ),
-        Claim("sec6.2.3-start", "θ(0) → 0 as p → ∞ with Z = √p", _starts, Source("layerwise", section="6.2.3")),
+        Claim("sec6.2.3-start", "θ(0) → 0 as p → ∞ with Z = √p", _starts, layerwise(section="6.2.3")),
     ),
     picture=_picture,
     smoke={"points": 51, "widths": (100, 300, 900)},

@@ -11,13 +11,13 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, equal
 from dynascope.experiments.experiment import Axes, Experiment, Panels
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 from dynascope.models.linear_modes import learnability
 from dynascope.statistics.errors import Estimate, over_trials
 
 CASES = ("power law", "power law, ridge", "two levels", "two levels, ridge")
 _THEORY = {"share": "share", "signal": "signal_loss", "noise": "noise_loss"}  # what is measured: its theory
-_OVERVIEW = Source("layerwise", place="reference [24]")
+_OVERVIEW = layerwise(place="reference [24]")
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def _draw_losses(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = Experiment(
-    Source("layerwise", equation="1.35"),
+    layerwise(equation="1.35"),
     Config(),
     run,
     claims=(

@@ -13,7 +13,7 @@ from dynascope.experiments.claims import Claim, Judgement, above, equal
 from dynascope.experiments.experiment import Axes, Experiment, Panels
 from dynascope.experiments.linear_modes.gradient_flow import EXACT, gradient_flow
 from dynascope.experiments.linear_modes.losses import scalar_loss
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 from dynascope.models.linear_modes import ScalarNetwork
 
 # the rows of Table 6.1: factors on weights, target, input and output
@@ -100,7 +100,7 @@ def _draw(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = Experiment(
-    Source("layerwise", table="6.1"),
+    layerwise(table="6.1"),
     Config(),
     run,
     claims=(
@@ -108,7 +108,7 @@ EXPERIMENT = Experiment(
             "table-6.1-flow",
             "gradient flow ends at the γ₊ that the levers predict",
             _predicted,
-            Source("layerwise", equation="6.14"),
+            layerwise(equation="6.14"),
             kind="derived",
         ),
         Claim("table-6.1-raises", "each of the four levers raises γ₊ above the default's", _raised),
@@ -118,14 +118,14 @@ EXPERIMENT = Experiment(
             lambda r: equal(
                 _off(r, "through_target"), 0.0, EXACT, note="the same γ₊ from the target alone; largest relative error"
             ),
-            Source("layerwise", section="6.3.1"),
+            layerwise(section="6.3.1"),
             kind="derived",
         ),
         Claim(
             "table-6.1-regime",
             "each of the four makes training richer than the default",
             _richer,
-            Source("layerwise", section="6.4.3"),
+            layerwise(section="6.4.3"),
         ),
     ),
     picture=Panels(_draw, width=6.5, height=3.6),

@@ -11,7 +11,7 @@ from dynascope.experiments.claims import Claim, Judgement, above, below
 from dynascope.experiments.experiment import Axes, Experiment, Panels
 from dynascope.experiments.linear_modes.gradient_flow import exact, gradient_flow
 from dynascope.experiments.linear_modes.losses import diagonal_loss, population_loss
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 from dynascope.models.linear_modes import DiagonalNetwork, mode_curves
 
 
@@ -61,7 +61,7 @@ def _draw(record: xr.Dataset, ax: Axes, *, name: str, title: str) -> None:
 
 
 EXPERIMENT = Experiment(
-    Source("layerwise", figure="3.3"),
+    layerwise(figure="3.3"),
     Config(),
     run,
     claims=(
@@ -69,26 +69,26 @@ EXPERIMENT = Experiment(
             "fig-3.3-linear",
             "the linear model's modes follow 1 − exp(−E[x²] t)",
             lambda r: exact(r["linear"] - r["linear_flow"]),
-            Source("layerwise", equation="3.10"),
+            layerwise(equation="3.10"),
         ),
         Claim(
             "fig-3.3-layered",
             "the diagonal network's modes follow the sigmoid",
             lambda r: exact(r["product"] - r["product_flow"]),
-            Source("layerwise", equation="3.9"),
+            layerwise(equation="3.9"),
         ),
         Claim(
             "fig-3.3-at-once",
             "as the first linear mode reaches 95 %, the next is half-way",
             _at_once,
-            Source("layerwise", figure="3.3(a)"),
+            layerwise(figure="3.3(a)"),
             kind="derived",
         ),
         Claim(
             "fig-3.3-sequence",
             "as the first layered mode reaches 95 %, the next is small",
             lambda r: below(_second(r, "product_flow"), 0.05),
-            Source("layerwise", figure="3.3(b)"),
+            layerwise(figure="3.3(b)"),
             kind="derived",
         ),
     ),

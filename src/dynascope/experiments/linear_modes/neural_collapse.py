@@ -11,7 +11,7 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, below, equal
 from dynascope.experiments.experiment import Axes, Experiment, Panels
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 from dynascope.measure.collapse import etf_distance
 from dynascope.models.linear_modes import TwoLayerLinear
 
@@ -106,7 +106,7 @@ def _draw_rank(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = Experiment(
-    Source("layerwise", section="3.5.2"),
+    layerwise(section="3.5.2"),
     Config(),
     run,
     claims=(
@@ -114,7 +114,7 @@ EXPERIMENT = Experiment(
             "sec3.5.2-fitted",
             "after training X W₁W₂ = Y, whatever the start",
             lambda r: equal(r["misfit"], 0.0, 1e-5, note="largest error of an output"),
-            Source("layerwise", equation="3.16"),
+            layerwise(equation="3.16"),
         ),
         Claim("sec3.5.2-rank", "from a small start the features have rank c, not min(n, p)", _small_rank),
         Claim("sec3.5.2-within", "from a small start features of one class coincide", _spread),

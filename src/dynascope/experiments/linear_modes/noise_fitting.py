@@ -12,7 +12,7 @@ from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, below, corrected, equal
 from dynascope.experiments.experiment import Experiment, Figure
 from dynascope.experiments.linear_modes.sines import fit_sines, sines
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 from dynascope.statistics.errors import Estimate, over_trials
 
 
@@ -93,7 +93,7 @@ def _picture(record: xr.Dataset) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    Source("layerwise", figure="1.4"),
+    layerwise(figure="1.4"),
     Config(),
     run,
     claims=(
@@ -108,7 +108,7 @@ EXPERIMENT = Experiment(
             "fig-1.4-places",
             "the spikes are at the training points only",
             _mirrored,
-            Source("layerwise", section="1.6.1"),
+            layerwise(section="1.6.1"),
         ),
     ),
     picture=_picture,

@@ -12,7 +12,7 @@ from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, below, corrected, equal
 from dynascope.experiments.experiment import Experiment, Figure
 from dynascope.experiments.linear_modes.sines import fit_sines, sines
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 from dynascope.models.linear_modes import learnability
 from dynascope.statistics.errors import Estimate, over_trials
 
@@ -169,7 +169,7 @@ def _picture(record: xr.Dataset) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    Source("layerwise", figure="1.3, 1.5"),
+    layerwise(figure="1.3, 1.5"),
     Config(),
     run,
     claims=(
@@ -177,38 +177,38 @@ EXPERIMENT = Experiment(
             "eq1.36-learnability",
             "with the printed spectrum L_k ≈ 1 for the first d modes",
             _learned,
-            Source("layerwise", equation="1.36"),
+            layerwise(equation="1.36"),
         ),
         Claim(
             "sec1.6.1-noise-time",
             "noise is fitted only after ηt = (p − d)/n, the signal at ηt = 1",
             _noise_time,
-            Source("layerwise", section="1.6.1"),
+            layerwise(section="1.6.1"),
         ),
         Claim(
             "fig-1.3-benign",
             "noise is interpolated, yet the fit is close to the target",
             _benign,
-            Source("layerwise", figure="1.3"),
+            layerwise(figure="1.3"),
         ),
         Claim(
             "fig-1.3-signal",
             "the share of the signal's energy that is missed is E (1 − L_1)²",
             _missed,
-            Source("layerwise", equation="1.35"),
+            layerwise(equation="1.35"),
             kind="derived",
         ),
         Claim(
             "fig-1.5-malignant",
             "of a target in the tail next to nothing is learned",
             lambda r: above(over_trials(r["missed"].isel(target=1)), 0.9, note="missed share of the energy"),
-            Source("layerwise", figure="1.5"),
+            layerwise(figure="1.5"),
         ),
         Claim(
             "fig-1.5-learnability",
             "of the tenth mode the share L_10 ≈ (n − d)/(p − d) is learned",
             _tenth,
-            Source("layerwise", equation="1.35, 1.36"),
+            layerwise(equation="1.35, 1.36"),
             kind="derived",
         ),
     ),

@@ -10,7 +10,7 @@ from dynascope.experiments.claims import Claim, Judgement, above, below, equal
 from dynascope.experiments.experiment import Experiment, Figure
 from dynascope.experiments.linear_modes.gradient_flow import gradient_flow
 from dynascope.experiments.linear_modes.losses import diagonal_loss
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 from dynascope.models.linear_modes import DiagonalNetwork
 
 
@@ -99,7 +99,7 @@ def _picture(record: xr.Dataset) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    Source("layerwise", figure="3.4"),
+    layerwise(figure="3.4"),
     Config(),
     run,
     claims=(
@@ -107,20 +107,20 @@ EXPERIMENT = Experiment(
             "fig-3.4-small-start",
             "from a small start every mode saturates before the next emerges",
             _small,
-            Source("layerwise", equation="3.14"),
+            layerwise(equation="3.14"),
         ),
         Claim(
             "fig-3.4-large-start",
             "from a larger start late modes overlap at ε = 0.05",
             _large,
-            Source("layerwise", equation="3.14"),
+            layerwise(equation="3.14"),
             kind="derived",
         ),
         Claim(
             "fig-3.4-loss",
             "in its stage mode k lowers the loss by E[x_k²] S²/2, up to O(ε)",
             _drops,
-            Source("layerwise", figure="3.4(b)"),
+            layerwise(figure="3.4(b)"),
         ),
     ),
     picture=_picture,

@@ -15,7 +15,7 @@ from dynascope.experiments.claims import Claim, Judgement, above, corrected, equ
 from dynascope.experiments.experiment import Axes, Experiment, Panels
 from dynascope.experiments.linear_modes.gradient_flow import EXACT, Weights, exact, gradient_flow
 from dynascope.experiments.linear_modes.losses import scalar_loss
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 from dynascope.models.linear_modes import ScalarNetwork
 
 TIMES = (0.0, 0.05, 0.2, 0.5, 1.0, 2.0)
@@ -129,7 +129,7 @@ def _draw(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = Experiment(
-    Source("layerwise", equation="6.1–6.14"),
+    layerwise(equation="6.1–6.14"),
     Config(),
     run,
     claims=(
@@ -137,7 +137,7 @@ EXPERIMENT = Experiment(
             "thm1-rate",
             "the output follows Theorem 1 with exponent −4√(Σ0² − S0² + S²) t/Z, as printed",
             _rate,
-            Source("layerwise", equation="6.12"),
+            layerwise(equation="6.12"),
         ),
         Claim(
             "thm1-weights",
@@ -147,39 +147,39 @@ EXPERIMENT = Experiment(
                 r["second"] - r["second_flow"],
                 note=f"largest error over {r.sizes['grid_0']} networks and all times",
             ),
-            Source("layerwise", equation="6.10–6.13"),
+            layerwise(equation="6.10–6.13"),
             kind="derived",
         ),
         Claim(
             "eq6.14-limit",
             "γ ends at (S + √(Σ0² − S0² + S²))/(Σ0 + S0)",
             lambda r: equal(r["grown"].isel(time=-1) / r["amplification"], 1.0, EXACT),
-            Source("layerwise", equation="6.14"),
+            layerwise(equation="6.14"),
         ),
         Claim(
             "thm1-monotone",
             "γ rises all the way if S > S0 and falls if S < S0",
             _monotone,
-            Source("layerwise", theorem="Theorem 1"),
+            layerwise(theorem="Theorem 1"),
         ),
-        Claim("sec6.3.1-bound", "for S > 0, γ₊ is at least S/Σ0", _bound, Source("layerwise", section="6.3.1")),
+        Claim("sec6.3.1-bound", "for S > 0, γ₊ is at least S/Σ0", _bound, layerwise(section="6.3.1")),
         Claim(
             "eq6.3-6.4",
             "θ' = −2 Δθ (θ − S)/Z and Δθ' = −2 θ (θ − S)/Z where a² = b²",
             _initial_slopes,
-            Source("layerwise", equation="6.3, 6.4"),
+            layerwise(equation="6.3, 6.4"),
         ),
         Claim(
             "eq6.8-aligned",
             "aligned weights grow with θ + Δθ where a² = b²",
             lambda r: _grown(r, 1),
-            Source("layerwise", equation="6.8"),
+            layerwise(equation="6.8"),
         ),
         Claim(
             "eq6.9-anti-aligned",
             "anti-aligned weights shrink with 1/(θ + Δθ) where a² = b²",
             lambda r: _grown(r, -1),
-            Source("layerwise", equation="6.9"),
+            layerwise(equation="6.9"),
         ),
     ),
     read=_read,

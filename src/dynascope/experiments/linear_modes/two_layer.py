@@ -14,7 +14,7 @@ from dynascope.experiments.claims import Claim, Judgement, corrected, equal
 from dynascope.experiments.experiment import Axes, Experiment, Panels
 from dynascope.experiments.linear_modes.gradient_flow import EXACT, Weights, exact, gradient_flow
 from dynascope.experiments.linear_modes.losses import two_layer_loss
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 from dynascope.models.linear_modes import TwoLayerLinear, balanced_weights
 
 TIMES = tuple(np.linspace(0.0, 6.0, 13))
@@ -134,7 +134,7 @@ def _draw(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = Experiment(
-    Source("layerwise", equation="3.15, A.29–A.40"),
+    layerwise(equation="3.15, A.29–A.40"),
     Config(),
     run,
     claims=(
@@ -142,32 +142,32 @@ EXPERIMENT = Experiment(
             "eqA.39-aligned",
             "from W₁ = U A R, W₂ = Rᵀ A V the modes are sigmoids",
             lambda r: exact(r["strength_sigmoid"] - r["strength_flow"], note="largest error over modes and times"),
-            Source("layerwise", equation="A.39, A.40"),
+            layerwise(equation="A.39, A.40"),
         ),
         Claim(
             "eq3.15-strength",
             "u_iᵀ W₁W₂ v_i is the α_i of (3.15), its square a sigmoid",
             _strength,
-            Source("layerwise", equation="3.15"),
+            layerwise(equation="3.15"),
         ),
         Claim(
             "balanced-gram",
             "λ-balanced starts follow P' = FP + PF − P²",
             lambda r: equal(r["gap"].max("matrix"), 0.0, EXACT, note=f"largest error of {_GRAMS} for λ = {_LEVELS}"),
-            Source("layerwise", place="references [63], [79]"),
+            layerwise(place="references [63], [79]"),
             kind="derived",
         ),
         Claim(
             "secA.2.3-small-start",
             "a small start is as an aligned one with α_i²(0) = u_iᵀ W₁W₂ v_i",
             _small,
-            Source("layerwise", section="A.2.3"),
+            layerwise(section="A.2.3"),
         ),
         Claim(
             "eqA.29-conserved",
             "W₁ᵀW₁ − W₂W₂ᵀ does not change, for any input covariance",
             lambda r: equal(r["drift"], 0.0, EXACT, note="random input covariances"),
-            Source("layerwise", equation="A.29"),
+            layerwise(equation="A.29"),
         ),
     ),
     picture=Panels(_draw, width=5.5, height=4.0),

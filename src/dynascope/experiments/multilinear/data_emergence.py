@@ -11,7 +11,7 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, corrected, equal
 from dynascope.experiments.experiment import Axes, Experiment, Panels
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 from dynascope.models.multilinear import Multilinear
 from dynascope.models.multilinear.extended import minimum_norm_strength, sample_basis, sampled_skill
 from dynascope.statistics.errors import Estimate, over_trials
@@ -177,7 +177,7 @@ def _draw_shared(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = Experiment(
-    Source("layerwise", equation="5.5", figure="5.1(b)"),
+    layerwise(equation="5.5", figure="5.1(b)"),
     Config(),
     run,
     claims=(
@@ -185,26 +185,26 @@ EXPERIMENT = Experiment(
             "eq5.5-strength",
             "the strength with d < D_c samples is S (1 − √(1 − d/D_c))",
             _curve,
-            Source("layerwise", equation="5.5, B.26"),
+            layerwise(equation="5.5, B.26"),
         ),
         Claim(
             "eqB.42-loss",
             "the loss of the skill with d < D_c samples is ½ S² (1 − d/D_c)",
             _loss,
-            Source("layerwise", equation="B.42"),
+            layerwise(equation="B.42"),
         ),
         Claim(
             "eq5.4-cells",
             "a basis with the properties (5.4) needs D_c samples to learn the skill",
             _cells,
-            Source("layerwise", equation="5.4, 5.5"),
+            layerwise(equation="5.4, 5.5"),
         ),
         Claim(
             "eq5.5-shared",
             "with D samples of five skills, skill k has the mean strength S E[min(d_k/D_c, 1)], "
             "d_k ~ Binomial(D, P(k))",
             _in_common,
-            Source("layerwise", equation="5.5"),
+            layerwise(equation="5.5"),
             kind="derived",
         ),
         Claim(
@@ -213,19 +213,19 @@ EXPERIMENT = Experiment(
             lambda r: equal(
                 r["flow"] - r["left_over"], r["least_norm"], 1e-6, note="after the unseen part of the start"
             ),
-            Source("layerwise", equation="5.3", theorem="Lemma 2"),
+            layerwise(equation="5.3", theorem="Lemma 2"),
         ),
         Claim(
             "eqB.39-final",
             "a² ends where the conserved quantities put it",
             lambda r: equal(r["a_square"], r["a_square_form"], 1e-6, note="random samples and starts"),
-            Source("layerwise", equation="B.39"),
+            layerwise(equation="B.39"),
         ),
         Claim(
             "eqB.41-unseen",
             "what the samples do not see of B a stays at its start: (I − UUᵀ) B(0) a(0)",
             _unseen,
-            Source("layerwise", equation="B.41"),
+            layerwise(equation="B.41"),
         ),
     ),
     picture=Panels(_draw_alone, _draw_shared),

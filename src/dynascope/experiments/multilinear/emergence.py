@@ -12,7 +12,7 @@ from scipy.special import logit
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, corrected, equal
 from dynascope.experiments.experiment import Axes, Experiment, Panels
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 from dynascope.models.multilinear import Multilinear, estimate_emergence
 from dynascope.models.multilinear.emergence import feature_rate
 from dynascope.models.multilinear.extended import partial_skill, scaled_skill
@@ -130,7 +130,7 @@ def _draw_share(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = Experiment(
-    Source("layerwise", equation="5.2, 5.9", figure="5.1"),
+    layerwise(equation="5.2, 5.9", figure="5.1"),
     Config(),
     run,
     claims=(
@@ -138,25 +138,25 @@ EXPERIMENT = Experiment(
             "eq5.2-rate",
             "skill functions multiplied by 𝓑 are learned at 𝓑² times the rate",
             _rate,
-            Source("layerwise", equation="5.2"),
+            layerwise(equation="5.2"),
         ),
         Claim(
             "fig-5.1-time",
             "the rate calibrated on one skill alone tells when the other skills of five pass half of S",
             _foreseen,
-            Source("layerwise", figure="5.1(a)", place="method"),
+            layerwise(figure="5.1(a)", place="method"),
         ),
         Claim(
             "eq5.9-share",
             "r of its N_c basis functions bring a skill to S r/N_c",
             lambda r: equal(r["share"], r["share_form"], 1e-7, note=f"r = 1 … {NODES} of N_c = {NODES}"),
-            Source("layerwise", equation="5.9"),
+            layerwise(equation="5.9"),
         ),
         Claim(
             "lemma-3",
             "a² − |B|² is conserved by the extended models",
             lambda r: equal(r["imbalance_drift"].max(), 0.0, 1e-9, note="largest change, unequal starts"),
-            Source("layerwise", theorem="Lemma 3"),
+            layerwise(theorem="Lemma 3"),
         ),
     ),
     picture=Panels(_draw_time, _draw_share),

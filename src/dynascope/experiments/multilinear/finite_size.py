@@ -11,7 +11,7 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, below, corrected, equal
 from dynascope.experiments.experiment import Axes, Experiment, Panels
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 from dynascope.models.multilinear import Multilinear
 from dynascope.models.multilinear.scaling import estimate_exponent
 from dynascope.models.parameters import grid
@@ -95,7 +95,7 @@ def _draw(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = Experiment(
-    Source("layerwise", figure="C.1"),
+    layerwise(figure="C.1"),
     Config(),
     run,
     claims=(
@@ -103,14 +103,14 @@ EXPERIMENT = Experiment(
             "fig-C.1-corrected",
             "loss plus the loss of absent skills is a power law in time",
             _straightened,
-            Source("layerwise", equation="C.2", figure="C.1"),
+            layerwise(equation="C.2", figure="C.1"),
         ),
         Claim("fig-C.1-bent", "for α = 0.1 the loss itself falls faster than its power law", _bent),
         Claim(
             "eqC.2-absent",
             "the loss of absent skills is L_C = ½ S² A N^−α/α",
             _absent,
-            Source("layerwise", equation="C.2"),
+            layerwise(equation="C.2"),
         ),
     ),
     picture=Panels(_draw, width=5.5, height=4.0),

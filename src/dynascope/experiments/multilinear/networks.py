@@ -14,7 +14,7 @@ from dynascope.data.parity import SparseParity
 from dynascope.experiments.claims import Claim, Judgement, above, below, corrected, equal, not_run
 from dynascope.experiments.experiment import Axes, Experiment, Panels
 from dynascope.experiments.multilinear.forecasts import FORMS, distances, forecast, left_out, model, passing
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 from dynascope.statistics.errors import Estimate, over_trials
 
 LABELS = {"time": "time T (training steps)", "data": "data D (samples)", "parameters": "hidden units N"}
@@ -237,9 +237,9 @@ def _band(ax: Axes, strength: xr.DataArray, trials: str, colour: str, label: str
     ax.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.2, linewidth=0)
 
 
-_TEXT, _TABLE = Source("layerwise", section="5.3.2"), Source("layerwise", table="5.1")
+_TEXT, _TABLE = layerwise(section="5.3.2"), layerwise(table="5.1")
 EXPERIMENT = Experiment(
-    Source("layerwise", figure="5.1, 5.2", table="5.1"),
+    layerwise(figure="5.1, 5.2", table="5.1"),
     Config(
         time=Part(_every(50, 6000), _every(20, 1200), trials=8, batch_size=500, width=200),
         data=Part(
@@ -255,28 +255,28 @@ EXPERIMENT = Experiment(
             "fig-5.1a-networks",
             "(5.2) with the rate calibrated on one skill alone predicts how networks learn the other skills in time",
             partial(_foreseen, form="time"),
-            Source("layerwise", figure="5.1(a)"),
+            layerwise(figure="5.1(a)"),
         ),
         Claim(
             "fig-5.1b-networks",
             "(5.5) as printed, with D_c calibrated on one skill alone, predicts how networks learn the others "
             "from data",
             partial(_foreseen, form="data_printed"),
-            Source("layerwise", figure="5.1(b)"),
+            layerwise(figure="5.1(b)"),
         ),
         Claim(
             "fig-5.1b-corrected",
             "E[min(d/D_c, 1)], with D_c calibrated on one skill alone, predicts how networks learn the others "
             "from data",
             partial(_foreseen, form="data"),
-            Source("layerwise", equation="5.5", figure="5.1(b)"),
+            layerwise(equation="5.5", figure="5.1(b)"),
             kind="derived",
         ),
         Claim(
             "fig-5.1c-networks",
             "(5.9) with N_c calibrated on one skill alone predicts which skills networks of some width learn",
             partial(_foreseen, form="parameters"),
-            Source("layerwise", figure="5.1(c)"),
+            layerwise(figure="5.1(c)"),
         ),
         Claim(
             "fig-5.1a-instances",
@@ -297,7 +297,7 @@ EXPERIMENT = Experiment(
             "fig-5.1c-preference",
             "networks use their hidden units for the more frequent skills first",
             _preference,
-            Source("layerwise", section="5.2.3"),
+            layerwise(section="5.2.3"),
         ),
         Claim(
             "table-5.1-outliers",
@@ -309,7 +309,7 @@ EXPERIMENT = Experiment(
             "fig-5.2-numbers",
             "one skill alone gives 𝓑² = 1/22, D_c = 800 and N_c = 4",
             _numbers,
-            Source("layerwise", figure="5.2"),
+            layerwise(figure="5.2"),
         ),
     ),
     picture=Panels(

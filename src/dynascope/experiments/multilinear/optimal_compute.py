@@ -13,7 +13,7 @@ from scipy.interpolate import CubicSpline
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, corrected, equal
 from dynascope.experiments.experiment import Axes, Experiment, Panels
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 from dynascope.models.multilinear import Multilinear
 from dynascope.models.multilinear.scaling import estimate_exponent
 from dynascope.models.parameters import grid
@@ -150,7 +150,7 @@ def _draw(record: xr.Dataset, ax: Axes, alpha: float) -> None:
 
 
 EXPERIMENT = Experiment(
-    Source("layerwise", figure="4.3"),
+    layerwise(figure="4.3"),
     Config(),
     run,
     claims=(
@@ -158,31 +158,31 @@ EXPERIMENT = Experiment(
             "fig-4.3-exponent",
             "the loss at the best split falls as C^(−α/(α+2))",
             _exponents,
-            Source("layerwise", equation="4.44", figure="4.3"),
+            layerwise(equation="4.44", figure="4.3"),
         ),
         Claim(
             "eq4.43-split",
             "the best number of skills grows as C^(1/(α+2))",
             _skills,
-            Source("layerwise", equation="4.43"),
+            layerwise(equation="4.43"),
         ),
         Claim(
             "fig-4.3-plateau",
             "the best split is where T is sufficient to fit all N skills: the last of them is learned, R_N = S",
             _unfinished,
-            Source("layerwise", figure="4.3", place="caption"),
+            layerwise(figure="4.3", place="caption"),
         ),
         Claim(
             "eq4.39-added",
             "the loss of N skills after T steps is the law of time plus the law of parameters",
             _added,
-            Source("layerwise", equation="4.39"),
+            layerwise(equation="4.39"),
         ),
         Claim(
             "eq4.39-decay",
             "once the N skills are nearly learned, what is left to learn of them falls as T^−2",
             _decay,
-            Source("layerwise", place="below (4.38)"),
+            layerwise(place="below (4.38)"),
         ),
     ),
     picture=Panels(*(partial(_draw, alpha=alpha) for alpha in ALPHAS)),

@@ -13,7 +13,7 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, below, equal
 from dynascope.experiments.experiment import Axes, Experiment, Panels, recorded
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 from dynascope.models.multilinear import Multilinear
 from dynascope.models.multilinear.scaling import estimate_exponent
 from dynascope.models.parameters import grid
@@ -135,7 +135,7 @@ def _draw(record: xr.Dataset, ax: Axes, name: str) -> None:
 
 
 EXPERIMENT = Experiment(
-    Source("layerwise", figure="4.2"),
+    layerwise(figure="4.2"),
     Config(),
     run,
     claims=(
@@ -144,7 +144,7 @@ EXPERIMENT = Experiment(
                 f"fig-4.2-{name}",
                 f"the loss falls with {name} as a power law with exponent {form}, for α = 0.3, 0.6, 0.9",
                 partial(_exponents, name=name),
-                Source("layerwise", figure="4.2", table="4.1"),
+                layerwise(figure="4.2", table="4.1"),
             )
             for name, form in _FORMS.items()
         ),
@@ -152,14 +152,14 @@ EXPERIMENT = Experiment(
             "table-4.1-prefactors",
             "the constants that the source leaves out follow from (4.17): loss ≈ prefactor·x^exponent − absent loss",
             _prefactors,
-            Source("layerwise", table="4.1"),
+            layerwise(table="4.1"),
             kind="derived",
         ),
         Claim(
             "fig-4.2-finite",
             "for α = 0.3 a finite number of skills makes the loss fall faster than the power law",
             _steeper,
-            Source("layerwise", figure="4.2", section="4.4"),
+            layerwise(figure="4.2", section="4.4"),
         ),
     ),
     picture=Panels(*(partial(_draw, name=name) for name in LABELS)),

@@ -13,7 +13,7 @@ from scipy.integrate import solve_ivp
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, Measured, corrected, equal
 from dynascope.experiments.experiment import Axes, Experiment, Panels, recorded
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 from dynascope.models.multilinear import Multilinear
 from dynascope.models.multilinear.extended import scaled_skill
 from dynascope.statistics.errors import over_trials
@@ -136,7 +136,7 @@ def _draw(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = Experiment(
-    Source("layerwise", equation="4.11, 4.17, 4.26, 4.28, C.4"),
+    layerwise(equation="4.11, 4.17, 4.26, 4.28, C.4"),
     Config(),
     run,
     claims=(
@@ -144,19 +144,19 @@ EXPERIMENT = Experiment(
             "eq4.11-flow",
             "under gradient flow the strength of a skill follows (4.11)",
             lambda r: _solved(r, "flow", "flow_form", note="random parameters; the solver's 1e-8"),
-            Source("layerwise", equation="4.11, B.1"),
+            layerwise(equation="4.11, B.1"),
         ),
         Claim(
             "eqC.4-flow",
             "the strength in the linear model is S − (S − R(0)) exp(−η P(k) T)",
             lambda r: _solved(r, "linear_flow", "linear_form", note="random parameters"),
-            Source("layerwise", equation="C.4"),
+            layerwise(equation="C.4"),
         ),
         Claim(
             "eq4.17-descent",
             "the loss of gradient descent on all skills follows (4.17) over time",
             lambda r: _followed(r, "descent", r["descent_fine"], share=1.5, note="bound: halving the step"),
-            Source("layerwise", equation="4.17"),
+            layerwise(equation="4.17"),
         ),
         Claim(
             "eq4.17-together",
@@ -164,20 +164,20 @@ EXPERIMENT = Experiment(
             lambda r: _followed(
                 r, "sgd", recorded(r, "sgd_fine"), note="three standard errors and what halving the step changes"
             ),
-            Source("layerwise", equation="4.17"),
+            layerwise(equation="4.17"),
             kind="derived",
         ),
         Claim(
             "eq4.26-one-shot",
             "after long training a skill stands at S, or at R(0) if never seen",
             _one_shot,
-            Source("layerwise", equation="4.26, B.12"),
+            layerwise(equation="4.26, B.12"),
         ),
         Claim(
             "eq4.28-start",
             "the loss with D samples is ½ S² Σ P(k) (1 − P(k))^D",
             _start,
-            Source("layerwise", equation="4.28"),
+            layerwise(equation="4.28"),
         ),
     ),
     picture=Panels(_draw, width=5.5, height=4.0),

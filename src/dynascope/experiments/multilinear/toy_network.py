@@ -13,7 +13,7 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, corrected, equal
 from dynascope.experiments.experiment import Axes, Experiment, Panels
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 from dynascope.models.multilinear.emergence import over_time
 from dynascope.models.multilinear.toy_network import (
     PARITY,
@@ -128,27 +128,27 @@ def _draw(record: xr.Dataset, ax: Axes) -> None:
     ax.set(xlim=(0, 40), xlabel="time (training steps, η = 1)", ylabel="strength R/S")
 
 
-_BELOW = Source("layerwise", place="below (C.18)")
+_BELOW = layerwise(place="below (C.18)")
 EXPERIMENT = Experiment(
-    Source("layerwise", figure="C.2"),
+    layerwise(figure="C.2"),
     Config(),
     run,
     claims=(
         *(
-            Claim(f"eq{number}-{name}", statement, partial(_rate, index=index), Source("layerwise", equation=number))
+            Claim(f"eq{number}-{name}", statement, partial(_rate, index=index), layerwise(equation=number))
             for index, (name, (number, statement)) in enumerate(_RATES.items())
         ),
         Claim(
             "eqC.9-solution",
             "α = β = γ = √(2S), c = −S is the parity, and is reached",
             _solution,
-            Source("layerwise", place="below (C.9)"),
+            layerwise(place="below (C.9)"),
         ),
         Claim(
             "eqC.14-shares",
             "the strengths of the three modes add up to the skill's",
             lambda r: equal(r["mode_sum"], r["summed_strength"], 1e-9, note="against E[parity·f]/S of the network"),
-            Source("layerwise", equation="C.13, C.14"),
+            layerwise(equation="C.13, C.14"),
         ),
         Claim(
             "fig-C.2-alike",

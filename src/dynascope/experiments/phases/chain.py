@@ -15,7 +15,7 @@ from dynascope.experiments.experiment import Axes, Panels, settings
 from dynascope.experiments.phases.curves import NetworkExperiment, draw_load
 from dynascope.experiments.phases.load_curves import batches, data_set, follow, shape_of
 from dynascope.experiments.phases.shapes import bend, straight
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import spring_block
 from dynascope.models.spring_block.estimate import estimate_chain
 from dynascope.statistics.errors import Estimate, over_trials
 
@@ -119,7 +119,7 @@ _DIGITS = {"data": "digits", "size": 0, "samples": 0, "width": 64, "epochs": 30,
 _NOISE = {"learning_rate": (0.0005, 0.001, 0.003), "batch_size": (128, 64, 32), "dropout": (0.0, 0.08, 0.25)}
 _SMOKE = {"samples": 40, "epochs": 15, "seeds": 5, "times": 16, "batch_size": (32, 25, 12)}
 EXPERIMENT = NetworkExperiment(
-    Source("spring-block", figure="4"),
+    spring_block(figure="4"),
     Config(),
     run,
     claims=(
@@ -127,19 +127,19 @@ EXPERIMENT = NetworkExperiment(
             "fig-4b-network",
             "little noise: the network's load curve ends concave",
             lambda record: above(over_trials(bend(_ends(record)[0])), 0.0, note="curvature at the end"),
-            Source("spring-block", figure="4(b)"),
+            spring_block(figure="4(b)"),
         ),
         Claim(
             "fig-4c-network",
             "in between: it ends straighter (R²) than in (b) and (d)",
             _straighter,
-            Source("spring-block", figure="4(c)"),
+            spring_block(figure="4(c)"),
         ),
         Claim(
             "fig-4d-network",
             "much noise: it ends convex",
             lambda record: below(over_trials(bend(_ends(record)[2])), 0.0, note="curvature at the end"),
-            Source("spring-block", figure="4(d)"),
+            spring_block(figure="4(d)"),
         ),
         Claim(
             "fig-4-chain-follows",
@@ -150,7 +150,7 @@ EXPERIMENT = NetworkExperiment(
             "fig-4-chain-friction",
             "the chain fitted to the concave path (b) has a larger μ→ − μ← than the one fitted to the convex path (d)",
             _rougher,
-            Source("spring-block", equation="7", figure="4"),
+            spring_block(equation="7", figure="4"),
             settles_at="paper",
         ),
     ),

@@ -8,7 +8,7 @@ from dynascope.experiments.experiment import Axes, Panels
 from dynascope.experiments.phases.curves import NetworkExperiment, draw_load
 from dynascope.experiments.phases.dropout_schedules import LAPTOP, Config, draw_courses, run
 from dynascope.experiments.phases.shapes import bend
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import spring_block
 from dynascope.statistics.errors import over_trials
 
 
@@ -24,7 +24,7 @@ def _draw_ends(record: xr.Dataset, ax: Axes) -> None:
 _THREE = ((0.0,), (0.1,), (0.4,))
 _CHANGE = "change of the curvature from one dropout to the next"
 EXPERIMENT = NetworkExperiment(
-    Source("spring-block", figure="5(c)"),
+    spring_block(figure="5(c)"),
     Config(schedules=_THREE, epochs=2000, channels=20, depth=7, data="cifar10"),
     run,
     claims=(

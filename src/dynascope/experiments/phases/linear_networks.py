@@ -19,7 +19,7 @@ from dynascope.experiments.claims import Claim, Judgement, below
 from dynascope.experiments.experiment import Axes
 from dynascope.experiments.phases.curves import LOAD, NetworkExperiment, curves, draw_kind, side_by_side
 from dynascope.experiments.phases.shapes import bend
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import spring_block
 from dynascope.statistics.errors import over_trials
 
 # name -> (loss, whether all samples make a step)
@@ -152,7 +152,7 @@ def _draw(record: xr.Dataset, ax: Axes, *, kind: int) -> None:
 
 
 EXPERIMENT = NetworkExperiment(
-    Source("spring-block", figure="5(a)"),
+    spring_block(figure="5(a)"),
     Config(),  # 3200 steps of 60 networks four times: about 15 s on a GPU
     run,
     claims=(

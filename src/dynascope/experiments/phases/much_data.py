@@ -12,7 +12,7 @@ from dynascope.experiments.claims import Claim
 from dynascope.experiments.phases.curves import NetworkExperiment, curves, side_by_side
 from dynascope.experiments.phases.load_curves import run_grid
 from dynascope.experiments.phases.shapes import best_where_straight
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import spring_block
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def run(config: Config) -> xr.Dataset:
 _DIGITS = {"data": "digits", "size": 0, "width": 64, "epochs": 12, "full_epochs": 150, "full_rate": 0.002}
 _LAPTOP = {**_DIGITS, "batch_sizes": (240, 60, 16), "slopes": (0.0, 0.4, 0.8)}
 EXPERIMENT = NetworkExperiment(
-    Source("spring-block", figure="S12"),
+    spring_block(figure="S12"),
     Config(),
     run,
     claims=(
@@ -67,7 +67,7 @@ EXPERIMENT = NetworkExperiment(
             "fig-s12a-accuracy",
             "all of Fashion-MNIST, several batch sizes: test accuracy is best where the load curve is straightest",
             lambda record: best_where_straight(record["score"][0], record["load"][0]),
-            Source("spring-block", figure="S12(a)"),
+            spring_block(figure="S12(a)"),
             settles_at="paper",
         ),
         Claim(
@@ -75,7 +75,7 @@ EXPERIMENT = NetworkExperiment(
             "all of Fashion-MNIST, several slopes, full batches: "
             "test accuracy is best where the load curve is straightest",
             lambda record: best_where_straight(record["score"][1], record["load"][1]),
-            Source("spring-block", figure="S12(b)"),
+            spring_block(figure="S12(b)"),
         ),
     ),
     picture=side_by_side(2),

@@ -9,7 +9,7 @@ from dynascope.experiments.claims import Claim, Judgement, above, below, three_e
 from dynascope.experiments.phases.curves import NetworkExperiment, Training, curves, side_by_side
 from dynascope.experiments.phases.load_curves import run_grid
 from dynascope.experiments.phases.shapes import bend
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import spring_block
 from dynascope.statistics.errors import over_trials
 
 BATCH, CONSTANT = range(2)
@@ -51,7 +51,7 @@ def _falls(bends: xr.DataArray) -> Judgement:
 
 _DIGITS = {"data": "digits", "size": 0, "samples": 0, "width": 64, "batch_size": 32, "epochs": 12, "seeds": 6}
 EXPERIMENT = NetworkExperiment(
-    Source("spring-block", equation="1", section="S3"),
+    spring_block(equation="1", section="S3"),
     Config(),
     run,
     claims=(
@@ -65,7 +65,7 @@ EXPERIMENT = NetworkExperiment(
             "s3-constants-spread",
             "without batch norm the curvature varies more between runs: its variance, over all settings, is larger",
             _spread,
-            Source("spring-block", section="S3"),
+            spring_block(section="S3"),
             settles_at="paper",
         ),
         Claim("s3-constants-noise", "with constants c_ℓ, too, dropout bends load curves to convex", _falls),

@@ -12,7 +12,7 @@ from dynascope.experiments.claims import Claim, Judgement, above, below
 from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
 from dynascope.experiments.phases.load_curves import phase_training, run_grid
 from dynascope.experiments.phases.shapes import bend, best_where_straight, straight
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import spring_block
 from dynascope.statistics.errors import over_trials
 
 
@@ -127,7 +127,7 @@ def _claims(figure: str, config: Config) -> tuple[Claim, ...]:
             f"{prefix}-accuracy",
             "in the row with the best test accuracy, it is reached where the load curve is straightest",
             _best_straight,
-            Source("spring-block", figure=f"{figure}, S5"),
+            spring_block(figure=f"{figure}, S5"),
         )
     claims = (
         Claim(
@@ -166,19 +166,19 @@ def _thorough(prefix: str, figure: str) -> tuple[Claim, ...]:
             f"{prefix}-test",
             "test load curves bend as training ones do: correlation over cells above 0.9",
             _test_alike,
-            Source("spring-block", figure=f"{figure}, S4, S19, S20"),
+            spring_block(figure=f"{figure}, S4, S19, S20"),
         ),
         Claim(
             f"{prefix}-pinv",
             "both definitions of separation rank the cells of nonlinear networks alike (above 0.8)",
             lambda seen: _falls(bend(seen["load_pinv"].sel(probe="train"))),
-            Source("spring-block", figure=f"{figure}, S13"),
+            spring_block(figure=f"{figure}, S13"),
         ),
         Claim(
             f"{prefix}-pinv-linear",
             "in linear networks log tr(Σw Σb⁺) falls less than half as far over the layers as (3) does",
             _falls_less,
-            Source("spring-block", figure=f"{figure}, S14"),
+            spring_block(figure=f"{figure}, S14"),
         ),
     )
 
@@ -244,7 +244,7 @@ def phase_diagram(
     figure = config.figure.removeprefix("FIG. ")
     always = "images standardised and drawn by class; no early stopping"
     return Experiment(
-        Source("spring-block", figure=figure),
+        spring_block(figure=figure),
         config,
         run,
         claims=_claims(figure, config),

@@ -8,7 +8,7 @@ from dynascope.experiments.experiment import Axes, Panels
 from dynascope.experiments.phases.curves import NetworkExperiment, draw_load
 from dynascope.experiments.phases.dropout_schedules import LAPTOP, Config, draw_courses, run
 from dynascope.experiments.phases.shapes import bend
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import spring_block
 from dynascope.statistics.errors import over_trials
 
 STAGES = (1, 2, 3)
@@ -38,7 +38,7 @@ def _draw_stages(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = NetworkExperiment(
-    Source("spring-block", figure="6"),
+    spring_block(figure="6"),
     Config(),
     run,
     claims=(

@@ -12,7 +12,7 @@ from dynascope.experiments.claims import Claim, Judgement, above, below
 from dynascope.experiments.phases.curves import NetworkExperiment, Training, curves, side_by_side
 from dynascope.experiments.phases.load_curves import batches, data_set
 from dynascope.experiments.phases.shapes import bend, straight
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import spring_block
 from dynascope.statistics.errors import over_trials
 
 KINDS = ("diabetes", "images, one-hot")
@@ -77,10 +77,10 @@ def _better(record: xr.Dataset, *, kind: int) -> Judgement:
     return below(over_trials(error[straightest] - error[0]), 0.0, note=note)
 
 
-_TABLE, _IMAGES = (Source("spring-block", figure=figure) for figure in ("S15", "S16"))
+_TABLE, _IMAGES = (spring_block(figure=figure) for figure in ("S15", "S16"))
 _DIGITS = {"data": "digits", "size": 0, "samples": 60, "width": 64, "batch_size": 64, "epochs": 60, "seeds": 6}
 EXPERIMENT = NetworkExperiment(
-    Source("spring-block", figure="S15, S16"),
+    spring_block(figure="S15, S16"),
     Config(),
     run,
     claims=(

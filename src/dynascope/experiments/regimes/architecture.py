@@ -11,7 +11,7 @@ from dynascope.experiments.claims import Claim, Judgement, below, not_run
 from dynascope.experiments.experiment import settings
 from dynascope.experiments.regimes import recipe
 from dynascope.experiments.regimes.recipe import LAPTOP, MINIMAL, Recipe, final, regime
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 
 TABLE = ("ResNet18", "VGG16")
 # without batch norm the squared loss would leave the network untrained; this is the thesis's loss and weight decay
@@ -66,7 +66,7 @@ def _as_many_as_classes(record: xr.Dataset) -> Judgement:
 
 
 EXPERIMENT = regime(
-    Source("layerwise", figure="7.3, 7.4", table="2.2"),
+    layerwise(figure="7.3, 7.4", table="2.2"),
     Recipe(**_CROSS_ENTROPY),
     run,
     claims=(
@@ -74,26 +74,26 @@ EXPERIMENT = regime(
             "fig-7.3-kappa",
             "batch norm brings features closer to minimal (κ falls)",
             lambda record: _nearer(record, "MLP with batch norm", "κ without batch norm, beside that with it"),
-            Source("layerwise", figure="7.3"),
+            layerwise(figure="7.3"),
         ),
         Claim(
             "fig-7.4-architecture",
             "ResNet18 is closer to minimal features than the MLP (κ)",
             lambda record: _nearer(record, "ResNet18", "κ of the MLP, beside that of ResNet18"),
-            Source("layerwise", figure="7.4"),
+            layerwise(figure="7.4"),
         ),
         Claim(
             "fig-7.4-early",
             "features of ResNet18 concentrate early: κ falls most in the first tenth",
             _early,
-            Source("layerwise", figure="7.4(a)"),
+            layerwise(figure="7.4(a)"),
         ),
         *(
             Claim(
                 f"table-2.2-{name.lower()[:-2]}",
                 f"{name} on MNIST ends in the minimum feature regime, κ < 0.1",
                 partial(_minimal, name=name),
-                Source("layerwise", table="2.2"),
+                layerwise(table="2.2"),
             )
             for name in TABLE
         ),
@@ -101,13 +101,13 @@ EXPERIMENT = regime(
             "table-2.2-features",
             "both use and have as many features as there are classes, up to two: D_eff(Q̂) ≈ D_eff(ρ) ≈ C",
             _as_many_as_classes,
-            Source("layerwise", table="2.2"),
+            layerwise(table="2.2"),
         ),
         Claim(
             "table-2.2-cifar",
             "the same on CIFAR-10 and CIFAR-100",
             lambda record: not_run("the original needs 50,000 images of CIFAR, which is not at hand"),
-            Source("layerwise", table="2.2", figure="7.1–7.5"),
+            layerwise(table="2.2", figure="7.1–7.5"),
         ),
     ),
     smoke={"width": 2, "steps": 120, "batch_size": 32},

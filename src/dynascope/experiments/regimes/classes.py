@@ -5,7 +5,7 @@ import xarray as xr
 from dynascope.experiments.claims import Claim, Judgement, below, not_run
 from dynascope.experiments.regimes import recipe
 from dynascope.experiments.regimes.recipe import MINIMAL, Recipe, final, regime
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 
 CLASSES = (3, 6, 10)
 
@@ -21,7 +21,7 @@ def _grows(record: xr.Dataset) -> Judgement:
 
 
 EXPERIMENT = regime(
-    Source("layerwise", figure="2.4"),
+    layerwise(figure="2.4"),
     Recipe(),
     run,
     claims=(

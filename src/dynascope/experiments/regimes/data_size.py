@@ -7,7 +7,7 @@ import xarray as xr
 from dynascope.experiments.claims import Claim, Judgement
 from dynascope.experiments.regimes import recipe
 from dynascope.experiments.regimes.recipe import PAPER, Recipe, final, regime
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 
 SIZES = (0.05, 0.25, 1.0)  # parts of the training set
 
@@ -34,7 +34,7 @@ def _learns(record: xr.Dataset) -> Judgement:
 
 
 EXPERIMENT = regime(
-    Source("layerwise", figure="7.1"),
+    layerwise(figure="7.1"),
     Recipe(),
     run,
     claims=(

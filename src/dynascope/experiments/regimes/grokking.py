@@ -14,7 +14,7 @@ from dynascope.data import images
 from dynascope.experiments.claims import Claim, above, below, three_errors
 from dynascope.experiments.experiment import Experiment, Figure
 from dynascope.experiments.linear_modes.levers import TABLE
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 from dynascope.statistics.errors import over_trials
 
 FITTED = 0.95  # training accuracy at which the training set counts as fitted
@@ -147,7 +147,7 @@ _SMALL = {
     "records": 30,
 }
 EXPERIMENT = Experiment(
-    Source("layerwise", figure="6.5", table="6.1"),
+    layerwise(figure="6.5", table="6.1"),
     Config(),
     run,
     claims=(
@@ -160,19 +160,19 @@ EXPERIMENT = Experiment(
                 note=f"test accuracy gained after training accuracy reached {FITTED}, "
                 f"{seen.late.sizes['trial']} networks",
             ),
-            Source("layerwise", figure="6.5(a)"),
+            layerwise(figure="6.5(a)"),
         ),
         Claim(
             "fig-6.5-removed",
             "with any of the four techniques the network generalizes better by the time that it fits its training set",
             lambda seen: above(*_levers(seen.then), note="test accuracy at that moment, beside the default's"),
-            Source("layerwise", figure="6.5(b), 6.5(c), 6.5(d), 6.5(e)", table="6.1"),
+            layerwise(figure="6.5(b), 6.5(c), 6.5(d), 6.5(e)", table="6.1"),
         ),
         Claim(
             "fig-6.5-richer",
             "any of the four techniques makes features smaller in number when the training set is fitted (κ falls)",
             lambda seen: below(*_levers(seen.kappa), note="κ on test samples at that moment, beside the default's"),
-            Source("layerwise", section="6.4.3"),
+            layerwise(section="6.4.3"),
         ),
     ),
     picture=plot,

@@ -7,7 +7,7 @@ from dynascope.data import corrupt_labels
 from dynascope.experiments.claims import Claim, above, below
 from dynascope.experiments.regimes import recipe
 from dynascope.experiments.regimes.recipe import LAPTOP, MINIMAL, PAPER, Recipe, final, regime
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 
 SHARES = {"true labels": 0.0, "10 % random": 0.1, "all random": 1.0}
 
@@ -25,7 +25,7 @@ def _trained(record: xr.Dataset, name: str, case: str) -> np.ndarray:
 
 
 EXPERIMENT = regime(
-    Source("layerwise", figure="3.5"),
+    layerwise(figure="3.5"),
     Recipe(),
     run,
     claims=(

@@ -5,7 +5,7 @@ import xarray as xr
 from dynascope.experiments.claims import Claim, above, below
 from dynascope.experiments.regimes import recipe
 from dynascope.experiments.regimes.recipe import MINIMAL, Recipe, final, regime
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 
 FULL, LAST = "all layers", "last layer only"
 
@@ -18,7 +18,7 @@ def run(config: Recipe) -> xr.Dataset:
 
 
 EXPERIMENT = regime(
-    Source("layerwise", figure="2.3"),
+    layerwise(figure="2.3"),
     Recipe(),
     run,
     claims=(
@@ -39,7 +39,7 @@ EXPERIMENT = regime(
                 (final(record, "dimension_utilization", LAST), final(record, "dimension_utilization", FULL)),
                 note="D_eff(Q̂) of the last layer alone, beside the whole network's",
             ),
-            Source("layerwise", figure="2.3(b)"),
+            layerwise(figure="2.3(b)"),
         ),
     ),
 )

@@ -7,7 +7,7 @@ from dynascope.experiments.claims import Claim, above
 from dynascope.experiments.regimes import recipe
 from dynascope.experiments.regimes.last_layer import FULL, LAST
 from dynascope.experiments.regimes.recipe import LAPTOP, MINIMAL, PAPER, Recipe, final, regime
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 
 LAZY = "targets over 100"
 
@@ -30,7 +30,7 @@ def read(record: xr.Dataset) -> dict[str, np.ndarray]:
 
 
 EXPERIMENT = regime(
-    Source("layerwise", figure="6.3"),
+    layerwise(figure="6.3"),
     Recipe(batch_norm=False),  # four layers, fully connected, no batch norm
     run,
     claims=(

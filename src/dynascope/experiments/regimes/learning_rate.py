@@ -5,7 +5,7 @@ import xarray as xr
 from dynascope.experiments.claims import Claim, Judgement
 from dynascope.experiments.regimes import recipe
 from dynascope.experiments.regimes.recipe import PAPER, Recipe, final, regime
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 
 RATES = (1.0, 0.3, 0.01)  # of the recipe's learning rate
 
@@ -36,7 +36,7 @@ def _decay(record: xr.Dataset) -> Judgement:
 
 
 EXPERIMENT = regime(
-    Source("layerwise", figure="7.2"),
+    layerwise(figure="7.2"),
     Recipe(),
     run,
     claims=(
@@ -44,19 +44,19 @@ EXPERIMENT = regime(
             "fig-7.2a-kappa",
             "the lowest learning rate leaves the features furthest from minimal",
             _slow,
-            Source("layerwise", figure="7.2(a)"),
+            layerwise(figure="7.2(a)"),
         ),
         Claim(
             "fig-7.2a-accuracy",
             "the lowest learning rate performs worst",
             _slow_accuracy,
-            Source("layerwise", figure="7.2(a)"),
+            layerwise(figure="7.2(a)"),
         ),
         Claim(
             "fig-7.2b-kappa",
             "weight decay brings features closer to minimal (κ falls)",
             _decay,
-            Source("layerwise", figure="7.2(b)"),
+            layerwise(figure="7.2(b)"),
         ),
     ),
     paper=PAPER | {"data": "fashion", "train_per_class": 900},

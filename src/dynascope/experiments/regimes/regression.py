@@ -5,7 +5,7 @@ import xarray as xr
 from dynascope.experiments.claims import Claim, below
 from dynascope.experiments.regimes import recipe
 from dynascope.experiments.regimes.recipe import MINIMAL, Recipe, final, regime
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import layerwise
 
 MANY, ONE = "classification", "regression"
 
@@ -18,7 +18,7 @@ def run(config: Recipe) -> xr.Dataset:
 
 
 EXPERIMENT = regime(
-    Source("layerwise", figure="3.6"),
+    layerwise(figure="3.6"),
     Recipe(learning_rate=0.05, weight_decay=2e-2),
     run,
     claims=(

@@ -11,7 +11,7 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, below, corrected, equal, three_errors
 from dynascope.experiments.experiment import Axes, Experiment, Panels, recorded
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import spring_block
 from dynascope.models.spring_block import SpringBlock
 from dynascope.models.spring_block.closed_form import effective_friction
 
@@ -120,7 +120,7 @@ def _draw(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = Experiment(
-    Source("spring-block", place="above (7)"),
+    spring_block(place="above (7)"),
     Config(),
     run,
     claims=(
@@ -143,13 +143,13 @@ EXPERIMENT = Experiment(
             "mu-eff-noiseless",
             "without noise a block that slides right feels μ_eff = μ→",
             lambda record: equal(record["noiseless"], record["friction_right"], 1e-9, note="pulled with 1.1 μ→"),
-            Source("spring-block", place="below (7)"),
+            spring_block(place="below (7)"),
         ),
         Claim(
             "mu-eff-falling",
             "dμ_eff/dε ≤ 0 for Δd between (μ→ − μ←)/(2k) and μ→/k",
             _falling,
-            Source("spring-block", place="below (7)"),
+            spring_block(place="below (7)"),
         ),
     ),
     picture=Panels(_draw, width=5.5, height=4.0),

@@ -12,7 +12,7 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, equal
 from dynascope.experiments.experiment import Axes, Experiment, Panels
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import spring_block
 from dynascope.models.spring_block import SpringBlock
 
 _ROUNDING = 1e-10  # float64 after 6000 steps, and what is left of the slowest mode
@@ -74,7 +74,7 @@ def _draw(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = Experiment(
-    Source("spring-block", equation="6"),
+    spring_block(equation="6"),
     Config(),
     run,
     claims=(
@@ -94,7 +94,7 @@ EXPERIMENT = Experiment(
             "eq6-curvature",
             "at rest every moving block has d_{ℓ+1} − d_ℓ = μ→/k > 0: the load curve is concave",
             _unbalanced,
-            Source("spring-block", place="below (6)"),
+            spring_block(place="below (6)"),
         ),
     ),
     picture=Panels(_draw, width=5.5, height=4.0),

@@ -11,7 +11,7 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, below, equal
 from dynascope.experiments.experiment import Experiment, Panels
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import spring_block
 from dynascope.models.parameters import grid
 from dynascope.models.spring_block import SpringBlock
 from dynascope.statistics.errors import over_trials
@@ -48,7 +48,7 @@ def _straight(record: xr.Dataset) -> Judgement:
 
 
 EXPERIMENT = Experiment(
-    Source("spring-block", figure="5(b)"),
+    spring_block(figure="5(b)"),
     Config(),
     run,
     claims=(

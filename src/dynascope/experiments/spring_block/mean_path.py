@@ -13,7 +13,7 @@ from scipy.special import ndtr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, below, equal, three_errors
 from dynascope.experiments.experiment import Axes, Experiment, Panels, recorded
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import spring_block
 from dynascope.models.parameters import grid
 from dynascope.models.spring_block import SpringBlock
 from dynascope.statistics.errors import over_trials
@@ -128,7 +128,7 @@ def _draw(record: xr.Dataset, ax: Axes, *, level: int) -> None:
 
 
 EXPERIMENT = Experiment(
-    Source("spring-block", equation="5"),
+    spring_block(equation="5"),
     Config(),
     run,
     claims=(

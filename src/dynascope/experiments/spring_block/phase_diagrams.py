@@ -9,7 +9,7 @@ from scipy.stats import spearmanr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, below, three_errors
 from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import spring_block
 from dynascope.measure.separation import straightness
 from dynascope.models.parameters import grid
 from dynascope.models.spring_block import SpringBlock
@@ -92,7 +92,7 @@ def phase_diagram(figure: str, config: Config) -> Experiment:
     """A phase diagram of the chain, judged at the time at which the figure is taken."""
     prefix = f"fig-{figure.lower()}"
     return Experiment(
-        Source("spring-block", figure=figure),
+        spring_block(figure=figure),
         config,
         run,
         claims=(

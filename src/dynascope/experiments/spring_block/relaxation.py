@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, equal, three_errors
 from dynascope.experiments.experiment import Axes, Experiment, Panels, recorded, settings
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import spring_block
 from dynascope.models.spring_block import SpringBlock
 from dynascope.statistics.errors import over_trials
 
@@ -97,7 +97,7 @@ def _draw(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = Experiment(
-    Source("spring-block", section="S6"),
+    spring_block(section="S6"),
     Config(),
     run,
     claims=(

@@ -12,7 +12,7 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, below, equal, three_errors
 from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import spring_block
 from dynascope.models.parameters import grid
 from dynascope.models.spring_block import SpringBlock
 from dynascope.statistics.errors import over_trials
@@ -137,9 +137,9 @@ def _draw_bounded(record: xr.Dataset, ax: Axes) -> None:
     ax.set(xlabel="largest noise force z ε/√dt (force)", ylabel="stationary curvature (length)")
 
 
-_SUPPLEMENT = Source("spring-block", section="S6")
+_SUPPLEMENT = spring_block(section="S6")
 EXPERIMENT = Experiment(
-    Source("spring-block", equation="7", section="S6"),
+    spring_block(equation="7", section="S6"),
     Config(),
     run,
     claims=(
@@ -148,7 +148,7 @@ EXPERIMENT = Experiment(
                 f"eq7-{dynamics}",
                 f"the chain {numbers} settles at Δd = (μ→ − μ←)/(2k), at every noise level",
                 partial(_settles, dynamics=dynamics),
-                Source("spring-block", equation="7"),
+                spring_block(equation="7"),
             )
             for dynamics, numbers in (
                 ("overdamped", "(5)"),
@@ -181,7 +181,7 @@ EXPERIMENT = Experiment(
             "eq7-interval",
             "Δd* lies between (μ→ − μ←)/(2k) and μ→/k, whatever the noise",
             _inside,
-            Source("spring-block", place="below (7)"),
+            spring_block(place="below (7)"),
         ),
     ),
     picture=Panels(_draw_settled, _draw_bounded),

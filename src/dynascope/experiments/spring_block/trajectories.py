@@ -11,7 +11,7 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, below, equal
 from dynascope.experiments.experiment import Axes, Experiment, Panels
-from dynascope.experiments.sources import Source
+from dynascope.experiments.sources import spring_block
 from dynascope.models.spring_block import SpringBlock
 from dynascope.statistics.errors import Estimate, over_trials
 
@@ -75,7 +75,7 @@ def _draw_path(record: xr.Dataset, ax: Axes, *, panel: str) -> None:
 
 
 EXPERIMENT = Experiment(
-    Source("spring-block", figure="4"),
+    spring_block(figure="4"),
     Config(),
     run,
     claims=(
@@ -83,25 +83,25 @@ EXPERIMENT = Experiment(
             "fig-4b-concave",
             "strong friction, weak noise: concave load curve at t = 100",
             lambda record: above(_bend(record, 0), 0.0),
-            Source("spring-block", figure="4(b)"),
+            spring_block(figure="4(b)"),
         ),
         Claim(
             "fig-4c-linear",
             "balanced friction and noise: straight load curve at t = 100, curvature 0",
             _straight,
-            Source("spring-block", figure="4(c)"),
+            spring_block(figure="4(c)"),
         ),
         Claim(
             "fig-4d-convex",
             "weak friction, strong noise: convex load curve at t = 100",
             lambda record: below(_bend(record, 2), 0.0),
-            Source("spring-block", figure="4(d)"),
+            spring_block(figure="4(d)"),
         ),
         Claim(
             "fig-4-shared",
             "noise shared by all blocks ends in load curves like those of independent noise",
             _alike,
-            Source("spring-block", section="S3"),
+            spring_block(section="S3"),
         ),
     ),
     picture=Panels(_draw_ends, *(partial(_draw_path, panel=panel) for panel in PANELS), columns=2, width=4.6),
