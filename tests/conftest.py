@@ -65,17 +65,21 @@ def smoke(tmp_path_factory):
     return copy
 
 
+LONG_EXAMPLES = ("estimate_chain", "imitation.pipeline.train")  # of docstrings: compile a fit, train networks
 _LEFT = pytest.StashKey[dict[str, int]]()  # command -> how many tests are left to it
 
 
 def pytest_collection_modifyitems(config, items):
     """Leave to CI what is marked so, unless marks are chosen on the command line."""
+    for item in items:
+        if isinstance(item, pytest.DoctestItem) and item.name.endswith(LONG_EXAMPLES):
+            item.add_marker("ci")
     if config.option.markexpr:
         return
     left = [item for item in items if item.get_closest_marker("ci")]
     items[:] = [item for item in items if not item.get_closest_marker("ci")]
     config.hook.pytest_deselected(items=left)
-    runs = sum(item.path.name == "test_smoke.py" for item in left)
+    runs = sum("experiments" in item.path.parts for item in left)
     counts = {"make test-ci": len(left) - runs, "make verify-smoke": runs}
     config.stash[_LEFT] = counts
     if hasattr(config, "workeroutput"):  # one of several processes: the first one prints

@@ -18,7 +18,9 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 TUTORIAL = ROOT / "docs" / "tutorial.ipynb"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 STAND_IN = "spring_block/left_friction"
-LONG = {"imitate.md": "trains networks", "spring-block.md": "compiles a fit"}  # run in CI
+# their blocks take seconds: run in CI
+LONG = {"deep-linear", "elastic", "imitate", "layerwise", "mode-equation", "multilinear", "networks", "phases"}
+LONG |= {"spring-block", "sweep"}
 
 
 def _blocks(page):
@@ -57,7 +59,7 @@ def _run_command(line):
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=page.name, marks=[pytest.mark.ci] if page.name in LONG else [])
+        pytest.param(page, id=page.name, marks=[pytest.mark.ci] if page.stem in LONG else [])
         for page in (*PAGES, TUTORIAL)
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 from dynascope import load
 
 
+@pytest.mark.ci
 def test_simulate_and_estimate_local_elasticity(command, tmp_path):
     start = "1,0.2,0;0,1.4,0.1;0.1,0,0.7"
     status, out, err = command(

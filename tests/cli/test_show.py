@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from dynascope import save
 
 QUICK = ["--duration", "1", "--trials", "2", "--save-points", "3"]
@@ -18,6 +20,7 @@ def test_show_describes_and_draws(command, tmp_path):
     assert json.loads(out)["variables"]["load"]["dimensions"] == {"trial": 2, "time": 3, "layer": 8}
 
 
+@pytest.mark.ci
 def test_show_draws_a_record_with_text_labels(command, smoke, tmp_path):
     save(smoke("spring_block/trajectories")[0], tmp_path / "a.nc")
     status, out, _ = command("show", "a.nc", "--out", "a.png")

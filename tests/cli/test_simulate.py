@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from dynascope import load
 
 QUICK = ["--duration", "1", "--trials", "2", "--save-points", "3"]
@@ -53,6 +55,7 @@ def test_simulate_multilinear_writes_and_draws(command, tmp_path):
     assert (tmp_path / "a.png").exists()
 
 
+@pytest.mark.ci
 def test_deep_linear_networks_are_trained_and_drawn(command, tmp_path):
     status, _, err = command("simulate", "deep-linear", "--depth", "2", *QUICK, "--out", "a.png")
     assert status == 0, err

@@ -59,6 +59,7 @@ def test_run_status_retry_gather(sweep, tmp_path):
     assert load("all.nc")["y"].sel(x=4, name="a", seed=0).item() == 2.0
 
 
+@pytest.mark.ci
 def test_families_and_experiments_of_the_registry(sweep):
     quick = ["--set", "trials=2", "--scheduler", "here", "--json"]
     status, out, err = sweep("run", "mode", "--grid", "label-noise=0,0.3", "--set", "duration=1", *quick)

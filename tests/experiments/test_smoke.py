@@ -24,7 +24,7 @@ MODELS = {
 # are trained for some steps in phases/test_depth.py and regimes/test_claims_can_fail.py.
 QUICK = (
     "deep_linear/gradient_flow",
-    "elastic/binary_separation",
+    "elastic/mean_path",
     "features/definitions",
     "linear_modes/inductive_bias",
     "multilinear/emergence",

@@ -69,6 +69,7 @@ def test_an_interrupted_command_goes_on_and_does_nothing_twice(tmp_path, monkeyp
     assert "noise floor" in page
 
 
+@pytest.mark.ci
 def test_a_recorded_run_is_taken_in_place_of_training(tmp_path):
     train(Training(trials=2, steps=60, per_class=6), tmp_path / "a", progress=False)
     output = invoke("imitate", tmp_path / "a" / "networks.nc", "--geometry", "isotropic", "--out", tmp_path / "b")
@@ -78,6 +79,7 @@ def test_a_recorded_run_is_taken_in_place_of_training(tmp_path):
     assert (tmp_path / "again.png").stat().st_size > 10_000
 
 
+@pytest.mark.ci
 def test_another_training_in_the_same_folder_is_refused(tmp_path):
     train(Training(trials=2, steps=40, per_class=4), tmp_path, progress=False)
     with pytest.raises(ValueError, match="belongs to another run"):

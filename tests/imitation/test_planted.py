@@ -99,6 +99,7 @@ def test_following_meets_any_constant_strengths(alpha, beta, model):
     np.testing.assert_allclose(strengths[5:], np.broadcast_to([alpha, beta], strengths[5:].shape), atol=0.02)
 
 
+@pytest.mark.ci
 @given(scale=st.floats(0.2, 1.0), index=st.floats(0.3, 1.5), ratio=st.floats(-0.4, 0.4))
 def test_power_laws_are_read_off_a_stretch_of_path(scale, index, ratio):
     """The gap, which is what class means that are alike tell."""

@@ -112,6 +112,7 @@ def test_features_fewer_than_classes_have_no_margins_but_are_imitated_isotropica
         imitate(ensemble(means), "logits")
 
 
+@pytest.mark.ci
 def test_the_model_with_as_many_functions_as_the_data_is_named_saturated():
     result = imitate(ensemble(), "all", resamples=20)
     named = {

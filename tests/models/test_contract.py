@@ -77,7 +77,7 @@ def test_grid_leads_and_dataarrays_keep_their_names(family):
         np.testing.assert_array_equal(by_name[variable], by_place[variable])
 
 
-@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize("precision", ["float64", pytest.param("float32", marks=pytest.mark.ci)])
 @pytest.mark.parametrize("others", [(5, 33), pytest.param((17, 400), marks=pytest.mark.ci)])
 def test_a_trial_does_not_depend_on_the_others(family, others, precision):
     model, _, _, options = family

@@ -16,8 +16,8 @@ from dynascope import watch
 from networks import KINDS, seed_all, train
 
 FEW, MANY = 40, 200  # steps
-RUNS = {FEW: [(kind, backend) for backend in (None, "aot_eager") for kind in KINDS]}
-RUNS[MANY] = [*RUNS[FEW], ("mlp", "inductor")]
+RUNS = {FEW: [(kind, None) for kind in KINDS]}
+RUNS[MANY] = [*((kind, backend) for backend in (None, "aot_eager") for kind in KINDS), ("mlp", "inductor")]
 DEVICE = torch.device(sys.argv[1] if __name__ == "__main__" else "cpu")
 
 

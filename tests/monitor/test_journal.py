@@ -89,7 +89,7 @@ def test_folders_that_cannot_be_written_to_are_named(folder):
         Journal(folder)
 
 
-@pytest.mark.parametrize("times", [5, pytest.param(20, marks=pytest.mark.ci)])
+@pytest.mark.parametrize("times", [2, pytest.param(20, marks=pytest.mark.ci)])
 def test_kill_nine_at_random_moments(tmp_path, times):
     program = Path(__file__).with_name("killed_runs.py")
     done = subprocess.run(

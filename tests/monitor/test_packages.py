@@ -26,6 +26,7 @@ def test_tensorboard_reads_back_what_was_logged(tmp_path):
     assert "dynascope/load/0 Linear" in written.Tags()["scalars"]
 
 
+@pytest.mark.ci
 @pytest.mark.filterwarnings("ignore")
 def test_wandb_keeps_the_numbers_although_the_user_logs_with_higher_steps(tmp_path):
     wandb = pytest.importorskip("wandb")

@@ -122,8 +122,8 @@ def _needs(*packages):
     "name",
     [
         "watch_plain",
-        pytest.param("watch_lightning", marks=_needs("lightning")),
-        pytest.param("watch_huggingface", marks=_needs("transformers", "accelerate")),
+        pytest.param("watch_lightning", marks=[_needs("lightning"), pytest.mark.ci]),
+        pytest.param("watch_huggingface", marks=[_needs("transformers", "accelerate"), pytest.mark.ci]),
     ],
 )
 @pytest.mark.filterwarnings("default")

@@ -39,6 +39,7 @@ def test_a_probe_may_hold_labels_of_each_copy():
     assert float(run["accuracy"].sel(probe="true").isel(step=-1, trial=1)) < 0.1
 
 
+@pytest.mark.ci
 def test_regression_is_ordinary_regression():
     network = MLP(10, 1, width=6, depth=1, activation="linear", target_scale=2.0)
     own = Ensemble(network, trials=2, learning_rate=0.2, batch_size=354, loss="mse", sampling="shuffled", seed=1)

@@ -42,6 +42,7 @@ def test_features_stay_when_only_the_new_layer_is_trained():
     np.testing.assert_array_equal(whole.features(X, at=["act_2"])["act_2"], before)  # the whole is left alone
 
 
+@pytest.mark.ci
 def test_the_new_layer_comes_to_the_best_linear_readout():
     """Squared loss on fixed features has one solution: least squares."""
     whole = trained(trials=2, loss="mse", batch_size=36, sampling="shuffled", learning_rate=0.03)

@@ -43,6 +43,7 @@ def test_the_record_is_what_the_networks_do():
     assert attribute(run, "device") == "cpu"
 
 
+@pytest.mark.ci
 def test_networks_learn_the_shapes():
     x, y = geomnist(per_class=60)
     run = Ensemble(LeNet(3), trials=2, learning_rate=0.003, batch_size=16, optimizer="adam").train(

@@ -41,6 +41,7 @@ def test_wrong_objects_are_caught(monkeypatch):
     }
 
 
+@pytest.mark.ci
 def test_a_wrong_drift_is_caught(smoke, failed, monkeypatch):
     record, _ = smoke(ALIGNED)
     assert not failed(ALIGNED, record)
@@ -48,6 +49,7 @@ def test_a_wrong_drift_is_caught(smoke, failed, monkeypatch):
     assert failed(ALIGNED, record) == {"eq6-ito", "eq4-independent"}
 
 
+@pytest.mark.ci
 def test_a_wrong_diffusion_is_caught(smoke, failed, monkeypatch):
     record, _ = smoke(ALIGNED)
     _spoil(monkeypatch, "predicted_diffusion", 1.1)
@@ -61,6 +63,7 @@ def test_a_wrong_curve_is_caught(smoke, failed, monkeypatch):
     assert "eq3-logistic" in failed(FLOW, record)
 
 
+@pytest.mark.ci
 def test_wrong_figures_are_caught(smoke, failed):
     record, _ = smoke(PEAKS)
     assert not failed(PEAKS, record)

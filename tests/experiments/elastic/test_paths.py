@@ -63,6 +63,7 @@ WRONG = {
 }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_formula_is_caught(case, monkeypatch, failed):
     experiment, method, spoil, expected = WRONG[case]
@@ -84,6 +85,7 @@ def test_a_distance_that_forgets_its_shift_is_caught(monkeypatch, failed):
     assert expected <= failed("collapse", **FEWER["collapse"])
 
 
+@pytest.mark.ci
 def test_a_worse_direction_is_caught(monkeypatch, failed):
     def aside(means, method="best"):
         best = separating_direction(means, method=method)

@@ -7,6 +7,7 @@ from dynascope.models.elastic import LocallyElastic, model
 from dynascope.models.elastic.softmax import margin_jacobian
 
 
+@pytest.mark.ci
 def test_a_law_with_too_much_noise_is_caught(monkeypatch, verdicts):
     right = model.probability_along
     monkeypatch.setattr(
@@ -15,6 +16,7 @@ def test_a_law_with_too_much_noise_is_caught(monkeypatch, verdicts):
     assert verdicts("binary_separation", gaps=(-0.1, 0.1))["thm-2-1-law"] == "not reproduced"
 
 
+@pytest.mark.ci
 def test_a_wrong_rate_of_growth_is_caught(monkeypatch, verdicts):
     right = model.isotropic_transitions
 
@@ -28,6 +30,7 @@ def test_a_wrong_rate_of_growth_is_caught(monkeypatch, verdicts):
     assert found["thm-3-1-sides"] == "not reproduced"
 
 
+@pytest.mark.ci
 def test_a_wrong_covariance_is_caught(monkeypatch, verdicts):
     right = LocallyElastic.covariance
     monkeypatch.setattr(LocallyElastic, "covariance", lambda self, *a, **k: 2 * right(self, *a, **k))
@@ -39,6 +42,7 @@ def test_a_wrong_sign_of_the_jacobian_is_caught(monkeypatch, verdicts):
     assert verdicts("linearisation")["b11-sign"] == "not reproduced"
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("module", "claim", "fewer"),
     [

@@ -22,6 +22,7 @@ def test_a_network_that_does_not_train_is_caught(found):
     assert {"table-2.1-trained-quality", "fig-2.2-single-feature"} <= found()
 
 
+@pytest.mark.ci
 def test_another_initial_law_is_caught(found, monkeypatch):
     """Without biases a network of one input has two features only."""
     right = heaviside.initial_weights

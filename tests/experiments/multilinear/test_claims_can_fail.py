@@ -42,7 +42,10 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
+LONG = {"printed data", "plain data", "loss", "printed modes"}  # their smoke runs take seconds
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=[pytest.mark.ci] if case in LONG else []) for case in WRONG])
 def test_a_wrong_formula_is_caught(case, smoke, failed):
     name, spoil, expected = WRONG[case]
     record, _ = smoke(f"multilinear/{name}")
@@ -50,6 +53,7 @@ def test_a_wrong_formula_is_caught(case, smoke, failed):
     assert failed(f"multilinear/{name}", spoil(record)) >= expected
 
 
+@pytest.mark.ci
 def test_strengths_that_grow_faster_are_caught(failed, monkeypatch):
     right = Multilinear.strength
     monkeypatch.setattr(Multilinear, "strength", lambda self, skill, time: right(self, skill, 1.001 * time))

@@ -83,6 +83,7 @@ def test_gradient_flow_stays_balanced_and_its_load_curve_is_straight(flow):
     assert loads[0] - loads[-1] > 0.5  # something was learned
 
 
+@pytest.mark.ci
 def test_small_steps_come_to_the_flow_in_proportion(flow):
     """Gradient descent is Euler's method for the flow: half the step, half the distance."""
     loads = flow[2]
@@ -127,6 +128,7 @@ class Gaussian(OrthogonalMLP):
             torch.nn.init.normal_(weight, std=weight.shape[1] ** -0.5)
 
 
+@pytest.mark.ci
 def test_other_starts_are_caught(monkeypatch, failed):
     monkeypatch.setattr(mlp_variants, "OrthogonalMLP", Gaussian)
     assert {"fig-5a-straight", "fig-5a-balance", "fig-5a-entropy-straight"} <= failed(NAME, _record(epochs=40))

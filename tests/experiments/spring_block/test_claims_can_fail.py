@@ -36,6 +36,7 @@ def test_wrong_paths_are_caught(simulated, failed):
     assert failed(PATH, simulated.assign(mean_path=noisier)) == {"mean-path"}
 
 
+@pytest.mark.ci
 def test_a_wrong_force_law_is_caught(simulated, failed):
     assert failed(PATH, simulated.assign(mean_drift=1.1 * simulated["mean_drift"])) == {"g-law"}
 
@@ -49,6 +50,7 @@ def test_a_wrong_curvature_is_caught(smoke, failed, monkeypatch):
     assert failed(SETTLED, record) == {"eq7-overdamped", "eq7-inertial", "eq7-langevin"}
 
 
+@pytest.mark.ci
 def test_a_wrong_bound_is_caught(smoke, failed):
     """A closed form too low, or too high, would start chains where this record has those of the other side."""
     record, _ = smoke(SETTLED)
@@ -57,6 +59,7 @@ def test_a_wrong_bound_is_caught(smoke, failed):
     assert failed(SETTLED, record.assign(bounded_path=record["bounded_path"] - 0.02)) == {"eq7-bounded"}
 
 
+@pytest.mark.ci
 def test_a_curvature_outside_of_the_interval_is_caught(smoke, failed):
     record, _ = smoke(SETTLED)
     record["bounded"] = record["bounded"] + np.array([0.1, 0.0, 0.0, 0.0])[:, None]

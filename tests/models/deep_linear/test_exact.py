@@ -78,6 +78,7 @@ def test_gradient_and_jacobian_are_those_of_autodiff(sizes, seed):
     np.testing.assert_allclose(net.jacobian(weights), stacked, atol=1e-12)
 
 
+@pytest.mark.ci
 @given(widths, seeds)
 def test_mode_hessian_is_that_of_autodiff(sizes, seed):
     net, weights = _network(sizes, seed)

@@ -44,26 +44,34 @@ def test_sgd_is_gradient_descent_on_its_batch():
         np.testing.assert_allclose(after, np.asarray(w) - 0.1 * np.asarray(slope), atol=1e-14)
 
 
-def test_methods_move_by_the_noise_that_they_promise():
+@pytest.mark.parametrize(
+    ("method", "dt"),
+    [
+        ("sgd", 0.2),
+        pytest.param("langevin", 0.05, marks=pytest.mark.ci),
+        pytest.param("isotropic", 0.05, marks=pytest.mark.ci),
+    ],
+)
+def test_methods_move_by_the_noise_that_they_promise(method, dt):
     """Mean and covariance of one step over many trials, against the gradient and Proposition 3.2."""
     net = DeepLinear(2, [3, 4, 2], (1.0, 0.5), learning_rate=0.2, batch_size=2, label_noise=0.4, init_exponent=0.0)
     start, trials = [w[0] for w in net.initial_weights()], 16_384
     slope = np.concatenate([g.T.ravel() for g in net.gradient(start)])
-    for method, dt in (("sgd", 0.2), ("langevin", 0.05), ("isotropic", 0.05)):
-        step = {} if method == "sgd" else {"dt": dt}
-        run = net.simulate(dt, trials, method=method, start=start, save_points=[dt], keep_weights=True, **step)
-        moved = [run[f"weight_{k + 1}"].values[:, 0] - start[k] for k in range(2)]
-        moved = np.concatenate([m.swapaxes(1, 2).reshape(trials, -1) for m in moved], axis=1)
-        covariance = np.eye(len(slope)) if method == "isotropic" else net.noise_covariance(start)
-        expected = 0.1 * dt * covariance
-        error = np.sqrt(np.diag(expected) / trials)
-        assert np.all(np.abs(moved.mean(0) + dt * slope) < 4.5 * error), method
-        centred = moved - moved.mean(0)
-        measured = centred.T @ centred / trials
-        spread = np.sqrt((centred**2).T @ centred**2 / trials - measured**2) / np.sqrt(trials)
-        assert np.all(np.abs(measured - expected) < 4.5 * spread + 1e-12), method
+    step = {} if method == "sgd" else {"dt": dt}
+    run = net.simulate(dt, trials, method=method, start=start, save_points=[dt], keep_weights=True, **step)
+    moved = [run[f"weight_{k + 1}"].values[:, 0] - start[k] for k in range(2)]
+    moved = np.concatenate([m.swapaxes(1, 2).reshape(trials, -1) for m in moved], axis=1)
+    covariance = np.eye(len(slope)) if method == "isotropic" else net.noise_covariance(start)
+    expected = 0.1 * dt * covariance
+    error = np.sqrt(np.diag(expected) / trials)
+    assert np.all(np.abs(moved.mean(0) + dt * slope) < 4.5 * error)
+    centred = moved - moved.mean(0)
+    measured = centred.T @ centred / trials
+    spread = np.sqrt((centred**2).T @ centred**2 / trials - measured**2) / np.sqrt(trials)
+    assert np.all(np.abs(measured - expected) < 4.5 * spread + 1e-12)
 
 
+@pytest.mark.ci
 def test_same_start_for_every_method_and_seed():
     net = DeepLinear(**SMALL)
     starts = [
@@ -88,6 +96,7 @@ def test_balanced_and_aligned_starts():
     np.testing.assert_allclose(cross, np.eye(2) * cross[:, :1, :1], atol=1e-12)
 
 
+@pytest.mark.ci
 def test_grids_of_rates_batches_and_label_noise():
     axes = {"learning_rate": [0.01, 0.02], "batch_size": [1, 3], "label_noise": [0.0, 0.2]}
     run = DeepLinear(**SMALL, **grid(**axes)).simulate(0.4, 2, method="sgd", save_points=5)
@@ -99,6 +108,7 @@ def test_grids_of_rates_batches_and_label_noise():
         np.testing.assert_allclose(chosen["amplitude"], single["amplitude"], atol=1e-13)
 
 
+@pytest.mark.ci
 def test_finite_data():
     net = DeepLinear(**SMALL, data_size=6, batch_size=6, label_noise=0.3, learning_rate=0.05)
     gd, sgd, langevin = (net.simulate(1.0, 2, method=method, save_points=4) for method in ("gd", "sgd", "langevin"))
@@ -117,6 +127,7 @@ def test_subsets_are_uniform_and_without_replacement():
     assert np.all(np.abs(np.bincount(drawn[:, 0], minlength=5) - 3276.8) < 4.5 * np.sqrt(2621.4))
 
 
+@pytest.mark.ci
 def test_noise_of_finite_data_has_the_covariance_of_its_samples():
     net = DeepLinear(2, [2, 3, 2], (1.0, 0.5), data_size=7, batch_size=3, label_noise=0.5, init_exponent=0.0)
     start, trials, dt = [w[0] for w in net.initial_weights()], 16_384, 0.001

@@ -74,6 +74,7 @@ def test_derivatives_and_tail_indices():
     assert float(printed["tail_index_intra"]) < 0.5  # (D.19) is biased, here by the scale and the start of the integral
 
 
+@pytest.mark.ci
 def test_intervals_cover_the_truth():
     """Strengths, integrated, differentiated and adjusted, and tail indices, over 200 seeds with 40 trials."""
     laws = {"intra": PowerLaw(1.0, 0.5), "inter": PowerLaw(-0.3, 0.5), "gap": PowerLaw(1.3, 0.5)}
@@ -96,6 +97,7 @@ def test_intervals_cover_the_truth():
     assert {name: hits for name, hits in covered.items() if not 0.90 <= hits / 200 <= 0.98} == {}
 
 
+@pytest.mark.ci
 def test_tail_indices_from_strengths_cover():
     """The differentiated form, where the noise is small enough for the strengths not to change sign."""
     laws = PowerLaw(1.0, 0.7), PowerLaw(-0.4, 0.7)
@@ -108,6 +110,7 @@ def test_tail_indices_from_strengths_cover():
     assert 0.90 <= covered / 200 <= 0.98
 
 
+@pytest.mark.ci
 def test_alike_classes_give_the_gap_and_refuse_the_rest():
     intra, inter = PowerLaw(1.0, 0.5), PowerLaw(-0.3, 0.5)
     path = logit_path(TIMES, margin_directions(3, 3), intra, inter)

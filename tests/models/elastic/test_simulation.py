@@ -35,6 +35,7 @@ def _scheme_moments(method, steps, model):
     return last[:, -1], response @ response.T
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("method", "order"), [("euler", 1), ("heun", 2)])
 def test_weak_order_of_the_stepped_schemes(method, order):
     model = LocallyElastic(3, 3, PowerLaw(1.5, 0.7), -0.4, "logits", noise=1.0)
@@ -106,6 +107,7 @@ def test_discrete_process_follows_the_mean_path(sampling):
     assert np.all(np.abs(mean - euler) < three_errors(error))
 
 
+@pytest.mark.ci
 def test_larger_batches_and_smaller_steps_bring_the_discrete_process_to_the_sde():
     """Sampling adds variance of order h/batch to the class means: it must fall in proportion."""
     model = LocallyElastic(3, 3, 1.0, 0.3, "logits", noise=0.0)
@@ -116,6 +118,7 @@ def test_larger_batches_and_smaller_steps_bring_the_discrete_process_to_the_sde(
     np.testing.assert_allclose(np.array(excess[1:]) / excess[:1], [0.5, 0.25, 0.25], rtol=0.12)
 
 
+@pytest.mark.ci
 def test_discrete_softmax_process_follows_its_mean_path():
     model = LocallyElastic(3, 3, 3.0, 0.5, "softmax", noise=0.05)
     mean, error, _ = _discrete_error(model, 0.005, 2000)
@@ -134,7 +137,7 @@ def test_points_may_start_anywhere():
 
 
 @pytest.mark.parametrize("options", [{"method": "euler"}, {"discrete": True, "batch_size": 3}])
-@pytest.mark.parametrize("geometry", ["logits", "softmax"])
+@pytest.mark.parametrize("geometry", ["logits", pytest.param("softmax", marks=pytest.mark.ci)])
 def test_trials_and_grid_points_do_not_disturb_each_other(geometry, options):
     common = {"duration": 0.3, "dt": 0.1, "samples": 2, "save_points": 2, **options}
     pair = LocallyElastic(geometry=geometry, noise=[0.1, 0.3])

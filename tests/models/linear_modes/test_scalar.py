@@ -125,6 +125,7 @@ def test_regimes():
     assert ScalarNetwork([1.0], [1.0], target=1e-9).regime() == "rich"  # unlearning is a change too
 
 
+@pytest.mark.ci
 def test_descent_converges_to_theorem_1_at_first_order():
     random = np.random.default_rng(3)
     first, second = random.normal(size=(2, 5)) * 0.7
@@ -150,6 +151,7 @@ def test_sgd_meets_gradient_descent_on_average():
     assert float(spread[-1]) > 0.01
 
 
+@pytest.mark.ci
 def test_initial_weights_are_standard_normal_times_the_scale():
     run = ScalarNetwork(width=50, **grid(weight_scale=[1.0, 2.0])).simulate(0.002, 0.001, 200, save_points=2)
     start = run["first"].isel(time=0)

@@ -47,7 +47,7 @@ def _order(batch_runs):
     return np.polyfit(np.log(steps), np.log(errors), 1)[0]
 
 
-@pytest.mark.parametrize("linear", [False, True])
+@pytest.mark.parametrize("linear", [pytest.param(False, marks=pytest.mark.ci), True])
 def test_descent_converges_to_the_flow_with_its_order(linear):
     errors = []
     for halving in range(4):
@@ -99,6 +99,7 @@ def test_data_without_any_known_skill_teach_nothing(batch):
     np.testing.assert_allclose(run["loss"].isel(trial=np.flatnonzero(~taught)[0]), form, rtol=1e-9)
 
 
+@pytest.mark.ci
 @given(st.floats(0.1, 1.5), st.floats(1e-6, 0.9), targets)
 def test_prefactor_in_time_is_a_difference_of_polylogarithms(alpha, start, target):
     task = SkillSet(1000, alpha, target, start * target, 0.7, False)

@@ -28,6 +28,7 @@ def test_scaled_features_are_learned_at_the_scale_not_its_square(scale, start, t
     np.testing.assert_allclose(flow["strength"], found, rtol=1e-8)
 
 
+@pytest.mark.ci
 @given(st.integers(1, 6), st.data())
 def test_partial_bases_reach_their_share(nodes, draw):
     available = draw.draw(st.integers(1, nodes))
@@ -122,6 +123,7 @@ def test_calibration_covers_the_planted_value(kind, trials):
     assert inside / runs >= 0.866  # 95 % less three standard errors of 60 runs
 
 
+@pytest.mark.ci
 @given(st.floats(0.01, 1.0), st.integers(1, 3))
 def test_calibration_of_another_skill_recovers_the_factor(factor, skill):
     model = Multilinear(5, 0.6, 5.0, 0.01, 0.05)

@@ -136,6 +136,7 @@ def test_simulated_curvature_settles_at_equation_7():
         assert np.all(np.abs(settled.mean("trial") - chain.stationary_curvature()) < 3 * error)
 
 
+@pytest.mark.ci
 @given(positive, friction, friction, st.floats(0.5, 2.0))
 def test_mean_path_without_noise_is_the_noiseless_simulation(stiffness, right, left, target):
     chain = SpringBlock(
@@ -156,6 +157,7 @@ def test_mean_path_reaches_very_long_times():
     np.testing.assert_allclose(curvature, chain.stationary_curvature(), atol=1e-8)
 
 
+@pytest.mark.ci
 def test_mean_path_settles_where_theory_says():
     chain = SpringBlock(friction_right=[0.1, 0.2, 0.05], noise=0.05)
     end = chain.mean_path([2000.0])[:, 0]
@@ -164,6 +166,7 @@ def test_mean_path_settles_where_theory_says():
     np.testing.assert_allclose(curvature, np.repeat(chain.stationary_curvature()[:, None], 7, axis=1), atol=1e-6)
 
 
+@pytest.mark.ci
 def test_mean_path_meets_simulated_chains():
     chain = SpringBlock(friction_right=[0.02, 0.1], noise=0.01)
     run = chain.simulate(30.0, 0.01, 400, save_points=[0.0, 5.0, 30.0], seed=9)

@@ -38,6 +38,7 @@ def test_second_difference_is_the_laplacian():
     np.testing.assert_allclose(second_difference(jnp.asarray(x, jnp.float32), 2.5), expected, atol=1e-6)
 
 
+@pytest.mark.ci
 def test_overdamped_chain_converges_with_order_one():
     chain = frictionless(noise=0.0, stiffness=0.7)
     rest = np.arange(1, BLOCKS + 1) / (BLOCKS + 1)
@@ -150,6 +151,7 @@ def test_mirrored_chain_moves_like_the_mirror_image(dynamics, right, left, noise
     np.testing.assert_allclose(image, -mirror, atol=1e-6)
 
 
+@pytest.mark.ci
 def test_gradients_run_through_the_dynamics():
     with jax.enable_x64(True):
         rows = jnp.asarray(np.random.default_rng(1).normal(size=(50, 3, 1, 8)))

@@ -111,6 +111,7 @@ def test_a_chain_at_rest_shows_nothing():
     assert "nothing pulls the chain" in estimate_chain(rising).attrs["reason"]
 
 
+@pytest.mark.ci
 def test_a_fit_is_a_record_with_the_paths_own_labels(tmp_path):
     from dynascope import load, save  # noqa: PLC0415
 

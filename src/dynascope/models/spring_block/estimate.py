@@ -9,13 +9,14 @@ import time
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float
+from scipy.optimize import least_squares
 from scipy.special import stdtrit
 
 from dynascope.checks import ArrayLike, Times, as_float, count, flag, increasing, require, scalar
@@ -28,6 +29,7 @@ FEWEST_TRIALS = 5  # fewer say next to nothing about their own spread
 _DIMS = ("trial", "time", "layer")
 _REFINED = 2  # starts that are refined after all have been tried
 _SEARCH = 60  # steps of a search
+_STEP, _GAIN = 1e-4, 1e-8  # it ends where steps, or what they gain, are shorter than these shares
 _AGAIN = 3  # times that the best search may go on
 _RESTED = 0.01  # a search that moves no logarithm by more than this has come to rest, whatever the solver's steps do
 _RESTRAINT = 1e-4  # keeps a search from drifting along what the path does not depend on
@@ -220,34 +222,51 @@ def _path(theta: Any, start: Any, clock: Any) -> Float[Array, "time block"]:
 _slope = jax.jit(jax.jacfwd(_path))
 
 
-def _encode(theta: Any) -> Any:
+def _encode(theta: Float[np.ndarray, "5"]) -> Float[np.ndarray, "5"]:
     """Forces and target as logarithms: what a search may take any step in."""
-    return jnp.log(theta).at[3].set(theta[3])
+    return np.append(np.log(theta[:3]), [theta[3], np.log(theta[4])])
 
 
-def _decode(code: Any) -> Any:
-    return jnp.exp(code).at[3].set(code[3])
+def _decode(code: Float[np.ndarray, "5"]) -> Float[np.ndarray, "5"]:
+    return np.append(np.exp(code[:3]), [code[3], np.exp(code[4])])
 
 
-@partial(jax.jit, static_argnames="free")
-def _refined(
-    code: Any, start: Any, clock: Any, measured: Any, anchor: Any, restraint: Any, *, free: tuple[int, ...]
-) -> tuple[Any, Any, Any]:
-    """Levenberg-Marquardt over the free numbers; code, sum of squares, and whether it came to rest."""
-    import optimistix  # noqa: PLC0415 (slow to import, and only this function needs it)
+class _Search(NamedTuple):
+    """Where a search ended, the sum of squares there, and whether it came to rest."""
 
-    chosen = jnp.array(free)
+    code: Float[np.ndarray, "5"]
+    squares: float
+    rested: bool
 
-    def residual(part: Any, _: Any) -> Any:
-        missed = _path(_decode(code.at[chosen].set(part)), start, clock) - measured
-        return missed, (restraint * (code.at[chosen].set(part) - anchor))[chosen]
 
-    solver: Any = optimistix.LevenbergMarquardt(rtol=1e-3, atol=1e-10)
-    solution: Any = optimistix.least_squares(
-        residual, solver, code[chosen], options={"jac": "fwd"}, max_steps=_SEARCH, throw=False
-    )
-    rested = solution.result == optimistix.RESULTS.successful
-    return code.at[chosen].set(solution.value), jnp.sum(residual(solution.value, None)[0] ** 2), rested
+def _search(
+    code: Float[np.ndarray, "5"],
+    anchor: Float[np.ndarray, "5"],
+    restraint: Float[np.ndarray, "5"],
+    free: list[int],
+    clock: Float[np.ndarray, " time"],
+    measured: Float[np.ndarray, "time block"],
+) -> _Search:
+    """Least squares over the free numbers, held to the anchor by the restraint."""
+    held = restraint[free]
+
+    def whole(part: np.ndarray) -> Float[np.ndarray, "5"]:
+        moved = code.copy()
+        moved[free] = part
+        return moved
+
+    def missed(part: np.ndarray) -> np.ndarray:
+        gap = np.asarray(_path(_decode(whole(part)), measured[0], clock)) - measured
+        return np.append(gap.ravel(), held * (part - anchor[free]))
+
+    def slope(part: np.ndarray) -> np.ndarray:
+        theta = _decode(whole(part))
+        along = np.asarray(_slope(theta, measured[0], clock)).reshape(-1, 5) * np.append(theta[:3], [1.0, theta[4]])
+        return np.vstack([along[:, free], np.diag(held)])
+
+    found = least_squares(missed, code[free], slope, xtol=_STEP, ftol=_GAIN, gtol=None, max_nfev=_SEARCH)
+    squares = float(np.sum(found.fun[: measured.size] ** 2))
+    return _Search(whole(found.x), squares, found.status > 0)
 
 
 def _least_squares(
@@ -260,27 +279,23 @@ def _least_squares(
     """
     starts = _starts(clock, mean, fixed)
     misfits = [float(np.sum((np.asarray(_path(theta, mean[0], clock)) - mean) ** 2)) for theta in starts]
-    free = tuple(index for index in range(5) if index not in fixed)
-
-    def search(code: Any, anchor: Any, restraint: Any) -> tuple[Any, Any, Any]:
-        code, squares, rested = _refined(code, mean[0], clock, mean, anchor, restraint, free=free)
-        return code, squares, rested
-
-    codes = [_encode(jnp.asarray(starts[index])) for index in np.argsort(misfits)[:_REFINED]]
-    loose = jnp.full(5, _RESTRAINT)
+    search = partial(_search, free=[index for index in range(5) if index not in fixed], clock=clock, measured=mean)
+    codes = [_encode(starts[index]) for index in np.argsort(misfits)[:_REFINED]]
+    loose = np.full(5, _RESTRAINT)
     found = [search(code, code, loose) for code in codes]
-    fainter = _best(found)[0].at[2].add(math.log(_FAINTER))
+    fainter = _best(found).code + np.array([0.0, 0.0, math.log(_FAINTER), 0.0, 0.0])
     best = _best([*found, search(fainter, fainter, loose)])
-    noise = math.sqrt(float(best[1]) / mean.size)
-    middle = best[0].at[:3].set(math.log(_even(mean)))
-    held = loose.at[:3].add(noise / 1.5)
-    code, rested = best[0], False
+    noise = math.sqrt(best.squares / mean.size)
+    middle = np.append(np.full(3, math.log(_even(mean))), best.code[3:])
+    held = loose + noise / 1.5 * np.array([1.0, 1.0, 1.0, 0.0, 0.0])
+    code, rested = best.code, False
     for _ in range(_AGAIN):
-        before, (code, _, rested) = code, search(code, middle, held)
-        rested = bool(rested) or float(jnp.abs(code - before).max()) < _RESTED
+        last = search(code, middle, held)
+        rested = last.rested or float(np.abs(last.code - code).max()) < _RESTED
+        code = last.code
         if rested:
             break
-    return np.asarray(_decode(code)), rested
+    return _decode(code), rested
 
 
 def _even(mean: Float[np.ndarray, "time block"]) -> float:
@@ -288,8 +303,8 @@ def _even(mean: Float[np.ndarray, "time block"]) -> float:
     return float(max(2 * mean[-1, -1] - mean[-1, -2], 1.0) / (mean.shape[1] + 1))
 
 
-def _best(found: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
-    return min(found, key=lambda each: float(np.nan_to_num(each[1], nan=np.inf)))
+def _best(found: list[_Search]) -> _Search:
+    return min(found, key=lambda each: each.squares)
 
 
 def _starts(clock: np.ndarray, mean: np.ndarray, fixed: dict[int, float]) -> list[Float[np.ndarray, "5"]]:
