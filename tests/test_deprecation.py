@@ -7,10 +7,12 @@ import xarray as xr
 import dynascope
 import dynascope.sweep
 from dynascope import DeepLinear, DiagonalNetwork, Multilinear, ScalarNetwork, TwoLayerLinear, load, save
+from dynascope.data import SparseParity
 from dynascope.models import multilinear
 from dynascope.models.multilinear.extended import scaled_skill
 from dynascope.models.multilinear.scaling import fit_exponent
 from dynascope.networks import MLP, Ensemble
+from dynascope.networks.parity import ParitySettings
 
 QUICK = {"save_points": 2, "trials": 1}
 STEPS, CURVE = [1.0, 50.0, 90.0, 130.0, 400.0], [0.0, 0.1, 0.5, 0.9, 1.0]
@@ -27,6 +29,7 @@ OLD = {
     "exponent is now called skill_exponent": lambda: Multilinear(exponent=0.5),
     "batch is now called batch_size": lambda: Multilinear(skills=5).simulate(steps=1, batch=1, **QUICK),
     "batch is now": lambda: ScalarNetwork(width=2).simulate(0.01, batch=1, **QUICK),
+    "batch is now called": lambda: ParitySettings(SparseParity(2, 8), batch=5),
     "train is now called simulate": lambda: DeepLinear(2, 3).train(method="gd", duration=0.01, **QUICK),
     r"simulate\('gd', …\) is now called simulate\(…, method='gd'\)": lambda: DeepLinear(2, 3).simulate("gd", 0.01, 1),
     "time_to is now called time_to_reach": lambda: DiagonalNetwork().time_to(0.5),

@@ -6,7 +6,7 @@ All of them are loaded on first use, so that importing the package stays quick.
 
 from dynascope.lazy import attach
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __getattr__, __dir__, __all__ = attach(
     __name__,
     __file__,

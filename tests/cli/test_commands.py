@@ -23,7 +23,7 @@ def test_cite(command):
 
 
 def test_version(command):
-    assert command("--version")[1].strip() == "0.1.0"
+    assert command("--version")[1].strip() == "0.2.0"
 
 
 @pytest.mark.parametrize(

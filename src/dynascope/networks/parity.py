@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from dynascope.data.parity import SparseParity
+from dynascope.deprecation import renamed_arguments
 from dynascope.networks import draws
 from dynascope.networks.capture import captured
 from dynascope.progress import progress_bar
@@ -22,6 +23,7 @@ _BETAS, _TINY = (0.9, 0.999), 1e-8  # Adam's, as in its paper
 _PIECE = 200  # steps between two looks at the clock
 
 
+@renamed_arguments(batch="batch_size")
 @dataclass(frozen=True)
 class ParitySettings:
     """What is trained, and how.
