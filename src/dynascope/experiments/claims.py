@@ -5,12 +5,13 @@ A judge is a function of a record that returns a `Judgement`, made by one of the
 standard errors to the stated bound, or plain numbers with a tolerance of their own.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr, ndtri, stdtrit
 
 from dynascope.checks import ArrayLike
 from dynascope.experiments.sources import Source
@@ -21,6 +22,7 @@ VERDICTS: tuple[Verdict, ...] = ("reproduced", "erratum", "not reproduced", "not
 Kind = Literal["printed", "derived", "own"]
 Scale = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "laptop", "paper")
+FEWEST = 3  # runs whose spread says anything about their mean
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ def equal(
 ) -> Judgement:
     """Judge `measured = expected` within the tolerance, to which an estimate adds three of its standard errors.
 
-    With a `rival` statement, the standard error (of the estimate, or `error`) must be at most a fifth of the gap
+    With a `rival` statement, three errors (of the estimate, or of `error`) must be at most three fifths of the gap
     between the two, or the claim counts as not reproduced: the measurement could not tell them apart.
 
     >>> equal(1.01, 1.0, 0.02).verdict, equal(Estimate(1.3, 0.1), 1.0, rival=2.0).verdict
@@ -119,7 +121,7 @@ def equal(
     """
     values, cases, slack = _cases(measured, expected, tolerance)
     verdict = _verdict(np.abs(values - cases) <= slack, values, cases, slack)
-    if rival is not None and not _resolves(cases, rival, measured.error if isinstance(measured, Estimate) else error):
+    if rival is not None and not _resolves(cases, rival, measured if isinstance(measured, Estimate) else error):
         vague = "The standard error is too large to tell the statements apart."
         verdict, note = "not reproduced", f"{note} {vague}".strip()
     return _judgement(verdict, "=", values, cases, slack, note)
@@ -177,16 +179,20 @@ def not_run(reason: str) -> Judgement:
     return Judgement("not run", reason)
 
 
-def three_errors(standard_error: ArrayLike) -> np.ndarray:
-    """Three standard errors, or what gives several cases together the same chance of a false alarm.
+def three_errors(standard_error: ArrayLike, runs: float = math.inf) -> np.ndarray:
+    """Three standard errors, or what gives few runs, and several cases together, the same chance of a false alarm.
 
-    For one case this is 3; for n cases the quantile at 1/n of that chance (3.8 for 20), for every one of them.
+    For n cases this is the quantile at 1/n of that chance (3.8 for 20), for every one of them. An error that comes from
+    the spread of few runs has Student's quantile (4.1 for 10, 9.2 for 4); with fewer than `FEWEST` it is NaN.
 
-    >>> float(three_errors(1.0)), float(three_errors(np.ones(20))[0].round(2))
-    (3.0, 3.82)
+    >>> float(three_errors(1.0)), float(three_errors(np.ones(20))[0].round(2)), float(three_errors(1.0, 10).round(2))
+    (3.0, 3.82, 4.09)
     """
     error = np.asarray(standard_error, float)
-    quantile = 3.0 if error.size <= 1 else -ndtri(ndtr(-3.0) / error.size)
+    chance = ndtr(-3.0) / max(error.size, 1)
+    if runs < FEWEST:
+        return np.full_like(error, np.nan)
+    quantile = -ndtri(chance) if math.isinf(runs) else -stdtrit(runs - 1, chance)
     return np.asarray(quantile * error)
 
 
@@ -219,7 +225,7 @@ def _cases(measured: Measured, expected: ArrayLike, tolerance: ArrayLike) -> tup
     """Flatten to equally long lists: measured, expected, tolerance."""
     if isinstance(measured, Estimate):
         values: ArrayLike = measured.mean
-        tolerance = three_errors(measured.error) + np.asarray(tolerance, float)
+        tolerance = three_errors(measured.error, measured.runs) + np.asarray(tolerance, float)
     else:
         values = measured
     arrays = np.broadcast_arrays(*(np.asarray(each, float) for each in (values, expected, tolerance)))
@@ -248,9 +254,11 @@ def _judgement(
     return Judgement(verdict, note, relation, *numbers)
 
 
-def _resolves(expected: np.ndarray, rival: ArrayLike, error: ArrayLike | None) -> bool:
-    """Whether every standard error is at most a fifth of the gap; one that is not known resolves whatever is judged."""
+def _resolves(expected: np.ndarray, rival: ArrayLike, error: Estimate | ArrayLike | None) -> bool:
+    """Whether three errors are at most three fifths of the gap; what is not known resolves whatever is judged."""
     if error is None:
         raise ValueError("error must be given where a rival statement is named")
     gap = np.abs(expected - np.asarray(rival, float).ravel())
+    if isinstance(error, Estimate):
+        return not np.any(three_errors(error.error, error.runs).ravel() > 3 / 5 * gap)
     return not np.any(np.asarray(error, float).ravel() > gap / 5)

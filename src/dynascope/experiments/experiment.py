@@ -162,7 +162,7 @@ def recorded(record: xr.Dataset, name: str) -> Estimate:
     """Return a quantity and its standard error, which the record holds under `name` and `name_error`.
 
     >>> recorded(xr.Dataset({"rate": 2.0, "rate_error": 0.1}), "rate")
-    Estimate(mean=array(2.), error=array(0.1))
+    Estimate(mean=array(2.), error=array(0.1), runs=inf)
     """
     return Estimate(record[name].values, record[f"{name}_error"].values)
 

@@ -1,16 +1,53 @@
 """Mean and standard error over repetitions: the one place where they are computed."""
 
-from typing import NamedTuple
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 
-class Estimate(NamedTuple):
-    """A mean and its standard error."""
+@dataclass(frozen=True)
+class Estimate:
+    """A mean and its standard error, which is itself known from so many runs only.
 
-    mean: np.ndarray
-    error: np.ndarray
+    Unpacks into mean and error. `runs` is the number of independent runs behind the error, infinite where the error is
+    not estimated from their spread; what is chosen or scaled keeps it.
+
+    >>> mean, error = Estimate(np.array([1.0, 2.0]), np.array([0.1, 0.2]), runs=5)[1]
+    >>> float(mean), float(error), Estimate(1.0, 0.1, runs=5).scaled(-2.0)
+    (2.0, 0.2, Estimate(mean=-2.0, error=0.2, runs=5))
+    """
+
+    mean: Any  # an array, or a number
+    error: Any
+    runs: float = math.inf
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.mean, self.error))
+
+    def __getitem__(self, chosen: Any) -> "Estimate":
+        return Estimate(self.mean[chosen], self.error[chosen], self.runs)
+
+    def against(self, other: "Estimate") -> "Estimate":
+        """Keep the mean, and take the error of the difference from what was measured independently.
+
+        Runs are those of the smaller sample, which errs on the safe side.
+
+        >>> Estimate(1.0, 0.3, runs=5).against(Estimate(0.2, 0.4, runs=9))
+        Estimate(mean=1.0, error=np.float64(0.5), runs=5)
+        """
+        return Estimate(self.mean, np.hypot(self.error, other.error), min(self.runs, other.runs))
+
+    def scaled(self, factor: Any) -> "Estimate":
+        """Multiply by a number that is known exactly, or an array of such.
+
+        >>> Estimate(1.0, 0.1).scaled(3.0).mean
+        3.0
+        """
+        return Estimate(self.mean * factor, self.error * np.abs(factor), self.runs)
 
 
 def over_trials(values: xr.DataArray | np.ndarray, axis: int = -1) -> Estimate:
@@ -27,7 +64,9 @@ def over_trials(values: xr.DataArray | np.ndarray, axis: int = -1) -> Estimate:
     """
     if isinstance(values, xr.DataArray):
         mean, spread = values.mean("trial", skipna=False), values.std("trial", ddof=1, skipna=False)
-        return Estimate(mean.values, (spread / np.sqrt(values.sizes["trial"])).values)
+        runs = values.sizes["trial"]
+        return Estimate(mean.values, (spread / np.sqrt(runs)).values, runs)
     values = np.asarray(values)
-    error = values.std(axis=axis, ddof=1) / np.sqrt(values.shape[axis])
-    return Estimate(np.asarray(values.mean(axis=axis)), np.asarray(error))
+    runs = values.shape[axis]
+    error = values.std(axis=axis, ddof=1) / np.sqrt(runs)
+    return Estimate(np.asarray(values.mean(axis=axis)), np.asarray(error), runs)

@@ -81,7 +81,8 @@ def _with_forms(record: xr.Dataset) -> xr.Dataset:
 
 def _own_diffusion(record: xr.Dataset) -> Estimate:
     """Diffusion of each mode, without that between modes, (case, mode)."""
-    return Estimate(*(np.diagonal(each, axis1=1, axis2=2) for each in recorded(record, "diffusion")))
+    modes = np.arange(record.sizes["mode"])
+    return recorded(record, "diffusion")[:, modes, modes]
 
 
 def _ito(seen: xr.Dataset) -> Judgement:
@@ -93,14 +94,14 @@ def _ito(seen: xr.Dataset) -> Judgement:
 def _coupled(seen: xr.Dataset) -> Judgement:
     ito, form, alone = recorded(seen, "ito"), seen["ito_form"].values, seen["ito_alone_form"].values
     chosen = np.abs(form - alone) > 5 * ito.error  # where the other modes matter enough to be seen
-    ito = Estimate(ito.mean[chosen], ito.error[chosen])
+    ito = ito[chosen]
     note = "the Itô drift of a mode holds terms of all others; printed: none"
     return corrected(ito, form[chosen], published=alone[chosen], error=ito.error, note=note)
 
 
 def _cross(seen: xr.Dataset) -> Judgement:
     different = ~np.eye(seen.sizes["mode"], dtype=bool)
-    return equal(Estimate(*(each[:, different] for each in recorded(seen, "diffusion"))), 0.0)
+    return equal(recorded(seen, "diffusion")[:, different], 0.0)
 
 
 def _draw(record: xr.Dataset, ax: Axes, *, name: str) -> None:

@@ -96,7 +96,7 @@ def _finer(record: xr.Dataset) -> Judgement:
 
 
 def _stepped(record: xr.Dataset) -> Judgement:
-    ratio = Estimate(*(each / float(_NOISY.stationary_moments().variance) for each in recorded(record, "variance")))
+    ratio = recorded(record, "variance").scaled(1 / float(_NOISY.stationary_moments().variance))
     expected = _stepped_variance(np.array(STEPS))
     bound = _RELAXATION * RATE * (expected - 1)
     return equal(ratio, expected, bound, rival=np.ones(len(STEPS)), note="rival: no effect of Δt")

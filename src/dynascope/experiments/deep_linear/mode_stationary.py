@@ -86,7 +86,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 def _variance(record: xr.Dataset) -> Judgement:
-    ratio = Estimate(*(each / _moments("variance", "published") for each in recorded(record, "variance")))
+    ratio = recorded(record, "variance").scaled(1 / _moments("variance", "published"))
     return equal(ratio, 1.0, 1.5 * _STEP, note="over (18); the next order in the temperature is κ β")
 
 

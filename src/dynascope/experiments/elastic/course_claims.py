@@ -57,7 +57,7 @@ def _inter(record: xr.Dataset, reading: str) -> Judgement:
     """B of one of the two models, with an error that allows for both."""
     inter, place = at_end(record.sel(reading=_PRINTED), "integrated_inter"), _PRINTED.index(reading)
     note = record["reason"].sel(reading=reading).item() if reading == _PRINTED[0] else ""
-    return below(inter.mean[place], 0.0, three_errors(inter.error)[place], note=note)
+    return below(inter.mean[place], 0.0, three_errors(inter.error, inter.runs)[place], note=note)
 
 
 def _identified(record: xr.Dataset) -> Judgement:

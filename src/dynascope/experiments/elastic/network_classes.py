@@ -14,7 +14,7 @@ from dynascope.statistics.errors import Estimate
 def _scaled(record: xr.Dataset) -> Judgement:
     growth = final_growth(record)
     note = f"largest less smallest A − B; by classes {np.round(growth.mean, 2).tolist()}"
-    return above(Estimate(np.ptp(growth.mean), np.asarray(np.linalg.norm(growth.error))), 0.0, note=note)
+    return above(Estimate(np.ptp(growth.mean), np.linalg.norm(growth.error), growth.runs), 0.0, note=note)
 
 
 EXPERIMENT = Experiment(

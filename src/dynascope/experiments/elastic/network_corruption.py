@@ -83,7 +83,7 @@ def _trials(record: xr.Dataset) -> str:
 
 def _loss_stays(record: xr.Dataset) -> Judgement:
     loss = _end(record, "loss", _FROM_RANDOM)
-    return above(loss.mean, _begin(record, _FROM_RANDOM), -three_errors(loss.error), note=_trials(record))
+    return above(loss.mean, _begin(record, _FROM_RANDOM), -three_errors(loss.error, loss.runs), note=_trials(record))
 
 
 def _margin(record: xr.Dataset) -> Judgement:
@@ -99,14 +99,13 @@ def _indices(record: xr.Dataset, reading: str) -> Estimate:
     index = np.stack([each[f"tail_{name}"].values for name in _STRENGTHS], axis=1)
     ends = [at_end(each, f"integrated_{name}") for name in _STRENGTHS]
     errors = [end.error / np.abs(end.mean) / np.log1p(float(record["step"][-1])) for end in ends]
-    return Estimate(index, np.stack(errors, axis=1))
+    return Estimate(index, np.stack(errors, axis=1), ends[0].runs)
 
 
 def _least(record: xr.Dataset) -> Estimate:
     """min(r_α, r_β) of the I-model, for each share."""
-    index, error = _indices(record, _I_MODEL)
-    least = index.argmin(axis=1)[:, None]
-    return Estimate(*(np.take_along_axis(each, least, 1)[:, 0] for each in (index, error)))
+    indices = _indices(record, _I_MODEL)
+    return indices[np.arange(len(indices.mean)), indices.mean.argmin(axis=1)]
 
 
 def _crosses(record: xr.Dataset) -> Judgement:

@@ -8,12 +8,11 @@ from dynascope.experiments.elastic.network_cases import LAPTOP, SEEN, Config, fi
 from dynascope.experiments.elastic.network_training import SMALL, at_end
 from dynascope.experiments.experiment import Experiment
 from dynascope.experiments.sources import elastic
-from dynascope.statistics.errors import Estimate
 
 
 def _dominated(record: xr.Dataset) -> Judgement:
     intra, inter = (at_end(record, f"integrated_{name}") for name in ("intra", "inter"))
-    return above(Estimate(intra.mean, np.hypot(intra.error, inter.error)), np.abs(inter.mean))
+    return above(intra.against(inter), np.abs(inter.mean))
 
 
 def _decays(record: xr.Dataset) -> Judgement:
@@ -25,7 +24,7 @@ def _decays(record: xr.Dataset) -> Judgement:
 def _alike(record: xr.Dataset) -> Judgement:
     growth = final_growth(record)
     listed = ", ".join(f"{case}: {value:.3g}" for case, value in zip(record["case"].values, growth.mean, strict=True))
-    relative = Estimate(*(each / growth.mean.mean() for each in growth))
+    relative = growth.scaled(1 / growth.mean.mean())
     return equal(relative, 1.0, SEEN, note=f"A − B at the end by samples of a class, over their mean; {listed}")
 
 

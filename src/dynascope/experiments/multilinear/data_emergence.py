@@ -14,7 +14,7 @@ from dynascope.experiments.experiment import Axes, Experiment, Panels
 from dynascope.experiments.sources import layerwise
 from dynascope.models.multilinear import Multilinear
 from dynascope.models.multilinear.extended import minimum_norm_strength, sample_basis, sampled_skill
-from dynascope.statistics.errors import Estimate, over_trials
+from dynascope.statistics.errors import over_trials
 
 BASES = ("parities", "gaussian", "cells")
 RATIOS = (0.1, 0.3, 0.5, 0.75, 0.95, 1.0, 1.5, 2.0)
@@ -138,7 +138,7 @@ def _cells(record: xr.Dataset) -> Judgement:
 def _in_common(record: xr.Dataset) -> Judgement:
     strength, form = over_trials(record["shared"]), record["shared_form"].values
     partly = (form > 0.05) & (form < 0.95)  # beyond, rare samples decide and standard errors mislead
-    chosen = Estimate(strength.mean[partly], strength.error[partly])
+    chosen = strength[partly]
     return equal(chosen, form[partly], note="D = 10 … 160, D_c = 20, where 0.05 < R/S < 0.95")
 
 

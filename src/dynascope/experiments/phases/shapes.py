@@ -43,4 +43,4 @@ def best_where_straight(accuracy: xr.DataArray, load: xr.DataArray) -> Judgement
     best, worst, straightest = cells.argmax(), cells.argmin(), straight(load).values.mean(axis=-1).argmax()
     lost = over_trials(reached[best] - reached[straightest])
     note = f"column {straightest + 1} of {len(cells)} is the straightest, column {best + 1} the most accurate"
-    return equal(Estimate(cells[straightest], lost.error), cells[best], rival=cells[worst], note=note)
+    return equal(Estimate(cells[straightest], lost.error, lost.runs), cells[best], rival=cells[worst], note=note)

@@ -11,11 +11,11 @@ import xarray as xr
 
 from dynascope import networks, plots
 from dynascope.data import images
-from dynascope.experiments.claims import Claim, above, below, three_errors
+from dynascope.experiments.claims import Claim, above, below
 from dynascope.experiments.experiment import Experiment, Figure
 from dynascope.experiments.linear_modes.levers import TABLE
 from dynascope.experiments.sources import layerwise
-from dynascope.statistics.errors import over_trials
+from dynascope.statistics.errors import Estimate, over_trials
 
 FITTED = 0.95  # training accuracy at which the training set counts as fitted
 _SETTINGS = ("weight_scale", "target_scale", "input_scale", "output_scale")  # the columns of the table
@@ -109,12 +109,12 @@ def read(record: xr.Dataset) -> Seen:
     return Seen(fitted["accuracy"], fitted["kappa"], final - fitted["accuracy"])
 
 
-def _levers(values: xr.DataArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Means of the four levers, the default's, and three errors of the difference."""
+def _levers(values: xr.DataArray) -> tuple[Estimate, np.ndarray]:
+    """Means of the four levers, with the error of their difference to the default, and the default's mean."""
     levers = [name for name in TABLE if name != "default"]
     changed = over_trials(values.sel(row=levers).transpose("row", "trial"))
     default = over_trials(values.sel(row="default"))
-    return changed.mean, default.mean, three_errors(np.hypot(changed.error, default.error))
+    return changed.against(default), default.mean
 
 
 def plot(record: xr.Dataset) -> Figure:

@@ -161,14 +161,14 @@ def final(record: xr.Dataset, name: str, case: str) -> np.ndarray:
 
 def means(*cases: np.ndarray) -> Estimate:
     """Mean and error over the networks of each case."""
-    return Estimate(*np.transpose([over_trials(each) for each in cases]))
+    means, errors = np.transpose([tuple(over_trials(each)) for each in cases])
+    return Estimate(means, errors, min(len(each) for each in cases))
 
 
 def exceeds(*pairs: tuple[np.ndarray, np.ndarray], margin: float = 0.0, note: str = "") -> Judgement:
     """Judge that the mean of each first networks exceeds that of its second by more than `margin`."""
     first, second = (means(*side) for side in zip(*pairs, strict=True))
-    slack = 3 * np.hypot(first.error, second.error)
-    return above(first.mean, second.mean + margin, slack, note=note)
+    return above(first.against(second), second.mean + margin, note=note)
 
 
 def plot(record: xr.Dataset) -> Figure:

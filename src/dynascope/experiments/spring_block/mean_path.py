@@ -105,7 +105,7 @@ def _follows(record: xr.Dataset) -> Judgement:
     late = record.isel(time=slice(1, None)).transpose("friction_right", "noise", "time", "block", "trial", ...)
     moved = over_trials(late["position"])
     gap = np.abs(moved.mean - late["mean_path"].values)
-    tolerance = three_errors(moved.error) + late["path_bound"].values + _UNSEEN
+    tolerance = three_errors(moved.error, moved.runs) + late["path_bound"].values + _UNSEEN
     chains = (0, 1, 3)
     largest, allowed = (", ".join(f"{v:.2g}" for v in each.max(axis=chains)) for each in (gap, tolerance))
     note = (

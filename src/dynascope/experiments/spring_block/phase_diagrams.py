@@ -63,13 +63,13 @@ def _convex(record: xr.Dataset) -> Judgement:
 
 def _grows(record: xr.Dataset) -> Judgement:
     step = over_trials(np.diff(_bend(record), axis=0))
-    slack = three_errors(step.error).max(axis=0)
+    slack = three_errors(step.error, step.runs).max(axis=0)
     return above(step.mean.min(axis=0), 0.0, slack, note="smallest step at each noise level")
 
 
 def _falls(record: xr.Dataset) -> Judgement:
     step = over_trials(np.diff(_bend(record), axis=1))
-    slack = -three_errors(step.error).max(axis=1) - 1e-12
+    slack = -three_errors(step.error, step.runs).max(axis=1) - 1e-12
     return below(step.mean.max(axis=1), 0.0, slack, note="largest step in each row")
 
 
