@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from collections import Counter
 
 import pytest
 
@@ -78,7 +79,9 @@ def test_the_page_has_every_claim_and_the_pictures(run, tmp_path):
     for name in registry.names():
         for claim in registry.find(name).claims:
             assert f"| {claim.id} |" in text, claim.id
-    assert f"| spring-block | {len(done.claims)} | 0 | 0 |" in text  # reproduced, errata, not reproduced
+    counts = Counter(claim.kind for claim in done.claims)
+    for kind, number in counts.items():  # reproduced, errata, not reproduced, not determined
+        assert f"| spring-block | {kind} | {number} | 0 | 0 | 0 |" in text
     assert f"| {done.claims[0].verdict} | {done.claims[0].id} |" in text
     assert 'src="spring_block-left_friction.png" width="260">](spring_block-left_friction.svg)' in text
     shown = (tmp_path / "page" / "gallery.md").read_text()
@@ -87,6 +90,27 @@ def test_the_page_has_every_claim_and_the_pictures(run, tmp_path):
     assert b"<svg" in (tmp_path / "page" / "spring_block-left_friction.svg").read_bytes()
     widths = {line.replace(r"\|", "").count("|") for line in text.split("## Claims")[1].splitlines() if line}
     assert widths == {8}  # no cell breaks the table
+
+
+def test_a_page_keeps_its_results_and_a_later_run_of_another_experiment_adds_to_them(run, tmp_path):
+    root, done = run
+    results.publish_results([root], tmp_path)
+    other = registry.find("spring_block/equilibrium")
+    claims = tuple(dataclasses.replace(each, verdict="erratum") for each in other.unjudged())
+    results.save_result(result(name=other.name, claims=claims), tmp_path / "new")
+    results.save_result(result(claims=(), date="2020-01-01"), tmp_path / "new" / "older")
+    text = results.publish_results([tmp_path / "new"], tmp_path).read_text()
+    assert f"| erratum | {claims[0].id} |" in text
+    assert f"| {done.claims[0].verdict} | {done.claims[0].id} |" in text
+
+
+def test_a_claim_that_was_restated_counts_as_not_run():
+    now = registry.find(NAME).unjudged()
+    old = [dataclasses.replace(each, verdict="reproduced") for each in now]
+    old[0] = dataclasses.replace(old[0], statement="something else")
+    page = results.results_page({NAME: result(claims=tuple(old))}, ())
+    assert f"| not run | {now[0].id} |" in page
+    assert f"| reproduced | {now[1].id} |" in page
 
 
 def test_what_cannot_be_read_is_refused(tmp_path):

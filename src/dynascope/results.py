@@ -13,12 +13,14 @@ from pathlib import Path
 
 import xarray as xr
 
-from dynascope.experiments.claims import SCALES, VERDICTS, Finding, summary
+from dynascope.experiments.claims import KINDS, SCALES, VERDICTS, Finding, summary
 from dynascope.experiments.registry import find, names, output_folder
 from dynascope.experiments.sources import PAPERS
 from dynascope.records import Json, attribute, source_commit, to_json, write_text
 
 FILE, PICTURE, VECTOR_PICTURE = "result.json", "small.png", "figure.svg"
+_SINCE = "claimed since the experiment was run"
+KEPT = "kept"  # folder of results beside the pages that were made from them
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,8 @@ def _rank(result: Result) -> tuple[int, str]:
 def publish_results(folders: Sequence[str | Path], out: str | Path) -> Path:
     """Write README.md, one page over all papers, gallery.md and the pictures of the runs, into the folder `out`.
 
-    Experiments without a result are listed with their claims as not run.
+    The results themselves stay there too, so that a later call adds to them or replaces them. Experiments without a
+    result, and claims made or changed since, are listed as not run.
     """
     found = _collect(folders)
     if not found:
@@ -161,11 +164,16 @@ def publish_results(folders: Sequence[str | Path], out: str | Path) -> Path:
         )
     place = Path(out)
     place.mkdir(parents=True, exist_ok=True)
-    for name, (_, folder) in found.items():
+    for name, (result, folder) in found.items():
+        earlier = place / KEPT / f"{_stem(name)}.json"
+        if earlier.exists() and _rank(load_result(earlier)) > _rank(result):
+            continue
+        write_text(earlier, to_json(asdict(result)))
         for made, suffix in ((PICTURE, ".png"), (VECTOR_PICTURE, ".svg")):
             if (folder / made).exists():
                 shutil.copyfile(folder / made, place / f"{_stem(name)}{suffix}")
-    results = {name: result for name, (result, _) in found.items()}
+    kept = {result.name: result for result in map(load_result, sorted((place / KEPT).glob("*.json")))}
+    results = {name: kept[name] for name in names() if name in kept}
     pictures = {path.name for path in place.iterdir()}
     write_text(place / "gallery.md", gallery_page(results, pictures))
     return write_text(place / "README.md", results_page(results, pictures))
@@ -253,15 +261,15 @@ def _not_run(name: str) -> Result:
 
 
 def _as_declared(result: Result) -> Result:
-    """A result whose claims say source and kind as they are declared today, whichever version wrote it."""
+    """A result with the claims of today: source and kind as declared, and not run where the statement is new."""
     experiment = find(result.name)
-    today = {claim.id: claim for claim in experiment.unjudged()}
-    claims = tuple(
-        replace(claim, source=today[claim.id].source, kind=today[claim.id].kind) if claim.id in today else claim
-        for claim in result.claims
-    )
+    found = {(claim.id, claim.statement): claim for claim in result.claims}
+    claims = []
+    for today in experiment.unjudged():
+        run = found.get((today.id, today.statement))
+        claims.append(replace(run, source=today.source, kind=today.kind) if run else replace(today, note=_SINCE))
     adapted = experiment.adapted_at(result.scale) if result.adapted is None else result.adapted
-    return replace(result, source=str(experiment.source), claims=claims, adapted=adapted)
+    return replace(result, source=str(experiment.source), claims=tuple(claims), adapted=adapted)
 
 
 def _paper(claim: Finding) -> str:
@@ -277,10 +285,15 @@ def _scale(result: Result) -> str:
 
 
 def _counts(rows: Sequence[tuple[Result, Finding]]) -> str:
-    count = Counter((_paper(claim), claim.verdict) for _, claim in rows)
-    body = [(paper, *(str(count[paper, verdict]) for verdict in VERDICTS)) for paper in PAPERS]
-    total = ("all", *(str(sum(count[paper, verdict] for paper in PAPERS)) for verdict in VERDICTS))
-    return markdown_table(("paper", *VERDICTS), [*body, total])
+    """How many claims have which verdict, by paper and by who states them."""
+    count = Counter((paper, claim.kind, claim.verdict) for _, claim in rows for paper in (_paper(claim), "all"))
+    body = [
+        (paper, kind, *(str(count[paper, kind, verdict]) for verdict in VERDICTS))
+        for paper in (*PAPERS, "all")
+        for kind in KINDS
+        if any(count[paper, kind, verdict] for verdict in VERDICTS)
+    ]
+    return markdown_table(("paper", "kind", *VERDICTS), body)
 
 
 def _runs(results: Sequence[Result], pictures: Collection[str]) -> str:

@@ -134,10 +134,8 @@ def fetch(name: str, report: Callable[[str], None] = lambda line: None) -> list[
 def _fetched(source: Download, folder: Path, report: Callable[[str], None]) -> Path:
     """The file of a data set in the folder: as it came, unpacked, or downloaded now."""
     path = folder / source.name
-    unpacked = (
-        folder / BATCHES / "test_batch.bin" if "cifar" in source.name else folder / source.name.removesuffix(".gz")
-    )
-    found = next((each for each in (path, unpacked) if each.exists()), None)
+    inside = f"{BATCHES}/test_batch.bin" if "cifar" in source.name else source.name.removesuffix(".gz")
+    found = next((each for each in (path, folder / inside) if each.exists()), None)
     if found:
         report(f"{found} is there already")
         return found

@@ -20,6 +20,7 @@ from dynascope.statistics.errors import Estimate
 Verdict = Literal["reproduced", "erratum", "not reproduced", "not determined", "not run"]
 VERDICTS: tuple[Verdict, ...] = ("reproduced", "erratum", "not reproduced", "not determined", "not run")
 Kind = Literal["printed", "derived", "own"]
+KINDS: tuple[Kind, ...] = ("printed", "derived", "own")
 Scale = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "laptop", "paper")
 FEWEST = 3  # runs whose spread says anything about their mean
