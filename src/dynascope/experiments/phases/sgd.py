@@ -12,7 +12,7 @@ EXPERIMENT = phase_diagram(
         batch_size=64,
         epochs=1000,
         depth=5,
-        seeds=4,
+        linear_converges=False,
     ),
     laptop={**PART, "values": (0.0, 0.2, 0.4, 0.6), "epochs": 60, "batch_size": 16, "learning_rate": 0.01},
     smoke={"learning_rate": 0.05},
