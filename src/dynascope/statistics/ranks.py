@@ -25,10 +25,9 @@ def rank_correlation(first: ArrayLike, second: ArrayLike) -> Estimate:
     runs = pair[0].shape[-1]
     weights = bootstrap_weights(runs, _RESAMPLES, 0)
     drawn = _spearman(*(np.moveaxis(each @ weights.T, -1, 0) for each in pair))
-    spread = np.nan_to_num(drawn).std(axis=0) * np.sqrt(
-        runs / max(runs - 1, 1)
-    )  # without order there is no correlation
-    return Estimate(_spearman(*(each.mean(axis=-1) for each in pair)), spread, runs)
+    spread = np.nan_to_num(drawn).std(axis=0)  # a draw without order has no correlation
+    error = spread * np.sqrt(runs / max(runs - 1, 1))
+    return Estimate(_spearman(*(each.mean(axis=-1) for each in pair)), error, runs)
 
 
 def _spearman(first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -14,7 +14,8 @@ EXPERIMENT = phase_diagram(
         depth=5,
         linear_converges=False,
     ),
-    laptop={**PART, "values": (0.0, 0.2, 0.4, 0.6), "epochs": 60, "batch_size": 16, "learning_rate": 0.01},
-    smoke={"learning_rate": 0.05},
+    laptop={**PART, "values": (0.0, 0.2, 0.4, 0.6), "epochs": 60, "batch_size": 16, "learning_rate": 0.01}
+    | {"slopes": (0.0, 0.4, 0.8)},
+    smoke={"learning_rate": 0.05, "slopes": (0.0, 0.8)},
     adapted="batches of 64, where the source names no size, 4 runs",
 )
