@@ -290,7 +290,7 @@ DIGITS: Mapping[str, Any] = {"data": "digits", "size": 0, "samples": 0, "width":
 COARSE = {**DIGITS, "slopes": (0.0, 0.2, 0.6, 1.0), "seeds": 6}
 COARSER = {**COARSE, "slopes": (0.0, 0.4, 1.0)}
 PART = {"samples": 64, "batch_size": 32, "epochs": 20, "slopes": (0.0, 0.4, 1.0), "seeds": 6}
-TWO_BATCHES = {"values": (100, 5), "samples": 40, "learning_rate": 0.003}
+TWO_BATCHES = {"values": (100, 5), "samples": 40, "learning_rate": 0.003, "seeds": 8}
 _SMOKE = {**DIGITS, "seeds": 4, "slopes": (0.0, 1.0), "epochs": 8, "depth": 7, "shared": 0}
 _NOISES: Mapping[str, Mapping[str, Any]] = {
     "dropout": {"values": (0.0, 0.1, 0.3)},
