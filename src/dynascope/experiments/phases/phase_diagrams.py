@@ -167,7 +167,7 @@ def _claims(figure: str, config: Config) -> tuple[Claim, ...]:
     prefix = f"fig-{figure.lower()}".replace("(", "").replace(")", "")
     least = "least noise" if not config.shared else "least noise that is not none, whose cells are those of Figure 1(a)"
     every = "every slope" if config.linear_converges else "every slope below 1, where networks converge"
-    claims = (
+    claims: tuple[Claim, ...] = (
         Claim(
             f"{prefix}-concave",
             f"most nonlinear network, {least}: the load curve is concave",
