@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from dynascope.checks import count, scalar
+from dynascope.checks import count, flag, scalar
 from dynascope.networks.mlp import checked_share
 from dynascope.networks.network import Dropout, LeakyReLU, Network
 
@@ -20,11 +20,14 @@ class CNN(Network):
     depth: number of blocks
     slope: of the leaky ReLU below 0
     dropout: share of the values that are set to 0
+    input_norm: whether batch norm comes first, as in the authors' code; the inputs are then a probe point, too
 
     Probe points: after each pooling. Source: spring-block appendix.
 
-    >>> CNN(depth=2).probes
-    ('pool_1', 'pool_2')
+    >>> CNN(depth=2).probes, CNN(depth=2, input_norm=True).probes
+    (('pool_1', 'pool_2'), ('norm_0', 'pool_1', 'pool_2'))
+    >>> sum(p.numel() for p in CNN((3, 10, 10), input_norm=True).parameters())
+    42576
     """
 
     def __init__(
@@ -36,6 +39,7 @@ class CNN(Network):
         depth: int = 7,
         slope: float = 0.0,
         dropout: float = 0.0,
+        input_norm: bool = False,
     ) -> None:
         shape = tuple(count("shape", each) for each in shape)
         if len(shape) != 3 or shape[1] % 2 or shape[2] % 2:
@@ -43,7 +47,7 @@ class CNN(Network):
         classes, channels = count("classes", classes), count("channels", channels)
         depth = count("depth", depth)
         slope, dropout = scalar("slope", slope), checked_share("dropout", dropout)
-        stages: dict[str, nn.Module] = {}
+        stages: dict[str, nn.Module] = {"norm_0": nn.BatchNorm2d(shape[0])} if flag("input_norm", input_norm) else {}
         for k in range(1, depth + 1):
             stages |= {
                 f"conv_{k}": nn.Conv2d(shape[0] if k == 1 else channels, channels, 3, padding=1),
@@ -54,4 +58,5 @@ class CNN(Network):
                 f"drop_{k}": Dropout(dropout),
             }
         stages |= {"flat": nn.Flatten(), "linear": nn.Linear(channels * shape[1] * shape[2], classes)}
-        super().__init__(stages, shape=shape, classes=classes, probes=[f"pool_{k}" for k in range(1, depth + 1)])
+        probes = [name for name in stages if name == "norm_0" or name.startswith("pool")]
+        super().__init__(stages, shape=shape, classes=classes, probes=probes)

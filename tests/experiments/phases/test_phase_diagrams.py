@@ -12,21 +12,26 @@ from dynascope.experiments.registry import find
 DROPOUT, CONCAVE = "phases/dropout", "phases/cifar_rates"
 
 
-def _diagram(bend, straight_gain=0.0, noise="dropout"):
+def _diagram(bend, straight_gain=0.0, noise="dropout", **config):
     """A made-up record: curvature falls with noise and slope by `bend`, accuracy is best where curves are straight."""
     layers, random = np.arange(8), np.random.default_rng(0)
-    slopes, values = np.array([0.0, 0.5, 1.0]), np.array([0.0, 0.1, 0.2, 0.3])
+    slopes, values = np.linspace(0.0, 1.0, 5), np.linspace(0.0, 0.3, 7)
     bends = 0.02 - bend * (slopes[:, None] / 25 + values / 7.5)  # (slope, noise)
-    load = 1 - layers / 2 - bends[..., None, None, None] * layers**2 / 2 + 0.0004 * random.normal(size=(3, 4, 5, 2, 8))
-    accuracy = 0.97 - np.abs(bends)[..., None, None] + straight_gain * np.abs(bends)[..., None, None] * np.ones((5, 2))
-    accuracy = accuracy + 0.0002 * random.normal(size=(3, 4, 5, 2))
+    shape = (*bends.shape, 6, 2)
+    load = 1 - layers / 2 - bends[..., None, None, None] * layers**2 / 2 + 0.0002 * random.normal(size=(*shape, 8))
+    accuracy = 0.97 + (straight_gain - 1) * np.abs(bends)[..., None, None] + 0.0002 * random.normal(size=shape)
     dims = ("slope", noise, "trial", "probe", "layer")
     pinv = np.where((slopes < 1)[:, None, None, None, None], load, 0.1 * load)
+    claimed = {"noise": noise, "first_layer": 0, "shared": 0, "linear_converges": True}
     return xr.Dataset(
         {"load": (dims, load), "load_pinv": (dims, pinv), "accuracy": (dims[:-1], accuracy)},
         coords={"slope": slopes, noise: values, "probe": ["train", "test"]},
-        attrs={"config": json.dumps({"noise": noise, "first_layer": 0})},
+        attrs={"config": json.dumps(claimed | config)},
     )
+
+
+def _claims(*names):
+    return {f"fig-1c-{name}" for name in names}
 
 
 def test_a_diagram_as_the_paper_draws_it_passes_every_claim(failed):
@@ -34,22 +39,72 @@ def test_a_diagram_as_the_paper_draws_it_passes_every_claim(failed):
 
 
 def test_a_diagram_turned_round_fails(failed):
-    wrong = {"fig-1c-convex", "fig-1c-noise", "fig-1c-nonlinearity", "fig-1c-pinv"}
+    wrong = _claims("convex", "noise", "nonlinearity", "along-noise", "along-slopes", "diagonal")
     assert wrong <= failed(DROPOUT, _diagram(-1.0))
 
 
+def test_noise_that_does_nothing_to_linear_networks_is_caught(failed):
+    record = _diagram(1.0)
+    record["load"][-1] = record["load"][-1, :1].values
+    assert failed(DROPOUT, record) == _claims("noise", "along-noise", "along-slopes")
+
+
+@pytest.mark.parametrize(
+    ("axis", "order", "claims"),
+    [("dropout", [0, 5, 4, 3, 2, 1, 6], ["along-noise"]), ("slope", [0, 3, 2, 1, 4], ["along-slopes", "diagonal"])],
+)
+def test_an_interior_out_of_order_is_caught(axis, order, claims, failed):
+    """Corners and ends stay as they are."""
+    record = _diagram(1.0)
+    turned = record.isel({axis: order}).assign_coords({axis: record[axis]})
+    assert failed(DROPOUT, turned) == _claims(*claims)
+
+
+def test_a_border_that_is_no_diagonal_is_caught(failed):
+    """Every slope becomes convex at the same noise; the order of curvatures stays."""
+    record = _diagram(1.0)
+    drop = record["slope"] / 25  # what slopes take from the curvature, put back but for a trace
+    layers = xr.DataArray(np.arange(8), dims="layer")
+    record["load"] = record["load"] - 0.95 * drop * layers**2 / 2
+    assert {"fig-1c-diagonal"} <= failed(DROPOUT, record) <= _claims("diagonal", "convex", "nonlinearity", "accuracy")
+
+
+def test_columns_of_another_figure_are_left_out(failed):
+    record = _diagram(1.0, shared=1)
+    record["load"][:, 0] = record["load"][:, -1].values
+    assert not failed(DROPOUT, record)
+    assert "fig-1c-concave" in failed(DROPOUT, record.assign_attrs(_diagram(1.0).attrs))
+
+
+def test_linear_networks_that_do_not_converge_are_left_out(failed):
+    record = _diagram(1.0, noise="data_noise", linear_converges=False)
+    record["load"][-1] = record["load"][0, 0].values
+    assert not failed("phases/sgd", record)
+    every = record.assign_attrs(_diagram(1.0, noise="data_noise").attrs)
+    assert {"fig-s8b-convex", "fig-s8b-noise"} <= failed("phases/sgd", every)
+
+
 def test_accuracy_that_is_best_elsewhere_is_caught(failed):
-    assert "fig-1c-accuracy" in failed(DROPOUT, _diagram(1.0, straight_gain=2.0))
+    assert failed(DROPOUT, _diagram(1.0, straight_gain=2.0)) == _claims("accuracy", "accuracy-rank")
 
 
-@pytest.mark.parametrize("claim", ["test", "pinv-linear"])
+def test_noise_does_not_help_accuracies_to_pass(failed):
+    record = _diagram(1.0)
+    record["accuracy"] += 0.02 * np.random.default_rng(1).normal(size=record["accuracy"].shape)
+    assert _claims("accuracy", "accuracy-rank") <= failed(DROPOUT, record)
+
+
+@pytest.mark.parametrize("claim", ["test", "pinv", "pinv-linear"])
 def test_a_spoilt_measure_is_caught(claim, failed):
     record = _diagram(1.0)
     if claim == "test":  # test curves that have nothing to do with training curves
         record["load"][..., 1, :] = np.random.default_rng(1).normal(size=record["load"][..., 1, :].shape)
+    elif claim == "pinv":  # at each slope the same change from end to end, but between slopes the other way round
+        rising = record["slope"] * 0.3 * xr.DataArray(np.arange(8), dims="layer") ** 2 / 2
+        record["load_pinv"] = record["load_pinv"] - rising.where(record["slope"] < 1, 0.0)
     else:  # both definitions the same
         record["load_pinv"] = record["load"]
-    assert f"fig-1c-{claim}" in failed(DROPOUT, record)
+    assert failed(DROPOUT, record) == _claims(claim)
 
 
 def test_a_convex_curve_with_the_best_accuracy_is_caught(failed):

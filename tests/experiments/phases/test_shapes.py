@@ -1,10 +1,13 @@
 """Shapes of load curves, and whether accuracy is best where they are straightest."""
 
+import json
+
 import numpy as np
 import pytest
 import xarray as xr
 
 from dynascope.experiments.phases.shapes import bend, straight
+from dynascope.experiments.registry import find
 
 
 def _curve(values):
@@ -19,11 +22,27 @@ def test_shapes():
     assert float(straight(_curve(-(layers**2)))) < 0.97
 
 
-def test_the_straightest_curve_with_the_worst_accuracy_is_caught(failed):
+SCORES = ("fig-s12a-accuracy", "fig-s12a-accuracy-rank", "fig-s12b-accuracy", "fig-s12b-accuracy-rank")
+
+
+def _on_fashion(scores, images=60_000):
+    """Two panels of three settings each, the first of which has the straightest curve."""
     layers, bends = np.arange(8), np.array([0.0, 0.1, 0.2])
     load = np.broadcast_to((-layers - bends[:, None] * layers**2)[None, :, None], (2, 3, 4, 8))
-    score = np.broadcast_to(np.array([0.5, 0.9, 0.9])[None, :, None], (2, 3, 4)) + 1e-3 * np.arange(4)
+    score = np.broadcast_to(np.array(scores)[None, :, None], (2, 3, 4)) + 1e-3 * np.arange(4)
     dims = ("kind", "setting", "trial")
-    record = xr.Dataset({"load": ((*dims, "layer"), load), "score": (dims, score)})
-    assert failed("phases/much_data", record) == {"fig-s12a-accuracy", "fig-s12b-accuracy"}
-    assert not failed("phases/much_data", record.assign(score=1 - record["score"]))
+    values = {"load": ((*dims, "layer"), load), "score": (dims, score), "images": images}
+    return xr.Dataset(values, attrs={"config": json.dumps({"data": "fashion"})})
+
+
+def test_the_straightest_curve_with_the_worst_accuracy_is_caught(failed):
+    assert failed("phases/much_data", _on_fashion([0.5, 0.8, 0.9])) == set(SCORES)
+    assert not failed("phases/much_data", _on_fashion([0.9, 0.8, 0.5]))
+    assert failed("phases/much_data", _on_fashion([0.894, 0.9, 0.5])) == set(SCORES)  # 0.006 lost, rank correlation 0.5
+    assert not failed("phases/much_data", _on_fashion([0.9, 0.897, 0.896])) & set(SCORES)
+
+
+def test_a_part_of_the_images_is_not_all_of_them():
+    found = find("phases/much_data").judge(_on_fashion([0.9, 0.8, 0.5], images=10_000))
+    assert {each.verdict for each in found} == {"not run"}
+    assert all("50000 are not in the data folder" in each.note for each in found)

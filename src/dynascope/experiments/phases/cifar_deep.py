@@ -6,14 +6,12 @@ EXPERIMENT = phase_diagram(
     Config(
         "FIG. S10(b)",
         "learning_rate",
-        RATES[::2],
+        RATES,
         data="cifar10",
         epochs=200,
         depth=19,
-        seeds=4,
         first_layer=1,
         best="concave",
     ),
     laptop={**PART, "values": (3e-4, 1e-3, 3e-3, 1e-2)},
-    adapted="half of the learning rates, 4 runs",
 )

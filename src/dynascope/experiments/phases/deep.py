@@ -3,7 +3,6 @@
 from dynascope.experiments.phases.phase_diagrams import COARSER, RATES, Config, phase_diagram
 
 EXPERIMENT = phase_diagram(
-    Config("FIG. S6(b)", "learning_rate", RATES[::2], epochs=200, depth=11, seeds=4),
+    Config("FIG. S6(b)", "learning_rate", RATES, epochs=200, depth=11),
     laptop={**COARSER, "values": (3e-4, 1e-3, 3e-3, 1e-2)},
-    adapted="half of the learning rates, 4 runs",
 )

@@ -3,5 +3,6 @@
 from dynascope.experiments.phases.phase_diagrams import DIGITS, DROPOUTS, Config, evenly, phase_diagram
 
 EXPERIMENT = phase_diagram(
-    Config("FIG. 1(c)", "dropout", DROPOUTS, thorough=True), laptop={**DIGITS, "values": evenly(0.3, 7), "seeds": 4}
+    Config("FIG. 1(c)", "dropout", DROPOUTS, thorough=True, shared=1),
+    laptop={**DIGITS, "values": (0.0, 0.02, *evenly(0.3, 7)[1:]), "seeds": 6},
 )

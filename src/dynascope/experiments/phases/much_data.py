@@ -3,35 +3,39 @@
 Load curves and test accuracy of wide networks on a whole data set.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Claim
+from dynascope.experiments.claims import Claim, Judgement, not_run
+from dynascope.experiments.experiment import settings
 from dynascope.experiments.phases.curves import NetworkExperiment, curves, side_by_side
-from dynascope.experiments.phases.load_curves import run_grid
-from dynascope.experiments.phases.shapes import best_where_straight
+from dynascope.experiments.phases.load_curves import data_set, run_grid
+from dynascope.experiments.phases.shapes import accurate_as_straight, best_where_straight
 from dynascope.experiments.sources import spring_block
+
+WHOLE = 60_000  # training images of Fashion-MNIST
 
 
 @dataclass(frozen=True)
 class Config:
     """Wide networks on a whole data set: over batch sizes at one slope, and over slopes with full batches.
 
-    The paper states neither epochs nor batch sizes: those here are ours. `full_epochs` and `full_rate` are of full
-    batches, and as many batch sizes are taken as slopes.
+    The paper states no batch sizes: those here are ours, as are `full_epochs`, since its 100 epochs are 100 steps in
+    full batches. `full_rate` is that of full batches, and as many batch sizes are taken as slopes.
     """
 
     batch_sizes: tuple[int, ...] = (6000, 1500, 400, 100)
     slopes: tuple[float, ...] = (0.0, 0.2, 0.4, 0.8)
     slope: float = 0.4
-    epochs: int = 20
+    epochs: int = 100
     full_epochs: int = 400
     learning_rate: float = 0.001
     full_rate: float = 0.0001
     width: int = 400
-    seeds: int = 4
+    seeds: int = 10
     data: str = "fashion"
     size: int = 10
     samples: int = 0
@@ -53,11 +57,26 @@ def run(config: Config) -> xr.Dataset:
         settings=range(len(config.slopes)),
     )
     labels = [[f"batch {batch}" for batch in config.batch_sizes], [f"slope {slope:g}" for slope in config.slopes]]
-    return record.assign(label=(("kind", "setting"), np.array(labels), {"long_name": "setting"}))
+    seen = len(data_set(config.data, config.size, config.samples)[0])
+    return record.assign(label=(("kind", "setting"), np.array(labels), {"long_name": "setting"}), images=seen)
+
+
+def _on_all(judge: Callable[[xr.DataArray, xr.DataArray], Judgement], panel: int) -> Callable[[xr.Dataset], Judgement]:
+    """Judge one panel, if the data set that the claim is about was there as a whole."""
+
+    def judged(record: xr.Dataset) -> Judgement:
+        missing = WHOLE - int(record["images"])
+        if settings(record).data == "fashion" and missing:
+            return not_run(f"needs all {WHOLE} training images of Fashion-MNIST: {missing} are not in the data folder")
+        return judge(record["score"][panel], record["load"][panel])
+
+    return judged
 
 
 _DIGITS = {"data": "digits", "size": 0, "width": 64, "epochs": 12, "full_epochs": 150, "full_rate": 0.002}
-_LAPTOP = {**_DIGITS, "batch_sizes": (240, 60, 16), "slopes": (0.0, 0.4, 0.8)}
+_LAPTOP = {**_DIGITS, "batch_sizes": (240, 60, 16), "slopes": (0.0, 0.4, 0.8), "seeds": 6}
+_ALL = "all of Fashion-MNIST"
+_BATCHES, _SLOPES = (spring_block(figure=f"S12({panel})") for panel in "ab")
 EXPERIMENT = NetworkExperiment(
     spring_block(figure="S12"),
     Config(),
@@ -65,21 +84,38 @@ EXPERIMENT = NetworkExperiment(
     claims=(
         Claim(
             "fig-s12a-accuracy",
-            "all of Fashion-MNIST, several batch sizes: test accuracy is best where the load curve is straightest",
-            lambda record: best_where_straight(record["score"][0], record["load"][0]),
-            spring_block(figure="S12(a)"),
+            f"{_ALL}, batch sizes: none gives 0.005 more test accuracy than that with the straightest load curve",
+            _on_all(best_where_straight, 0),
+            _BATCHES,
+            settles_at="paper",
+        ),
+        Claim(
+            "fig-s12a-accuracy-rank",
+            f"{_ALL}, batch sizes: accuracy and R² rank them alike (above 0.5)",
+            _on_all(accurate_as_straight, 0),
+            _BATCHES,
+            kind="derived",
             settles_at="paper",
         ),
         Claim(
             "fig-s12b-accuracy",
-            "all of Fashion-MNIST, several slopes, full batches: "
-            "test accuracy is best where the load curve is straightest",
-            lambda record: best_where_straight(record["score"][1], record["load"][1]),
-            spring_block(figure="S12(b)"),
+            f"{_ALL}, slopes, full batches: "
+            "none gives 0.005 more test accuracy than that with the straightest load curve",
+            _on_all(best_where_straight, 1),
+            _SLOPES,
+            settles_at="paper",
+        ),
+        Claim(
+            "fig-s12b-accuracy-rank",
+            f"{_ALL}, slopes, full batches: accuracy and R² rank them alike (above 0.5)",
+            _on_all(accurate_as_straight, 1),
+            _SLOPES,
+            kind="derived",
+            settles_at="paper",
         ),
     ),
     picture=side_by_side(2),
-    smoke={**_LAPTOP, "samples": 40, "epochs": 10, "full_epochs": 40, "width": 32},
+    smoke={**_LAPTOP, "samples": 40, "epochs": 10, "full_epochs": 40, "width": 32, "seeds": 4},
     laptop=_LAPTOP,
-    adapted="epochs and batch sizes, which the source leaves out",
+    adapted="batch sizes and epochs of full batches, which the source leaves out",
 )

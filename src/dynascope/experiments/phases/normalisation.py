@@ -17,22 +17,32 @@ BATCH, CONSTANT = range(2)
 
 @dataclass(frozen=True)
 class Config(Training):
-    """ReLU networks at several dropouts, with batch norm and with the fixed constants c_ℓ of (1)."""
+    """ReLU networks with batch norm and with the fixed constants c_ℓ of (1), from the least noise to the most.
 
+    First at the lowest learning rate of Figure 1(b) and for its 200 epochs, without dropout; then at several dropouts.
+    Variances need more runs than means: ours are 100.
+    """
+
+    low_rate: float = 0.0001
     dropout: tuple[float, ...] = (0.0, 0.05, 0.1, 0.2, 0.3)
     slope: float = 0.0
+    seeds: int = 100
 
 
 def run(config: Config) -> xr.Dataset:
-    """Train both kinds over the same dropouts and seeds."""
-    fixed = {name: value for name, value in vars(config).items() if name not in ("dropout", "seeds")}
-    grid = {"normalisation": ("batch", "constant"), "dropout": config.dropout}
-    trained = run_grid(grid, seeds=config.seeds, fixed=fixed)
+    """Train both kinds in the same settings and from the same seeds."""
+    fixed = {name: value for name, value in vars(config).items() if name not in ("low_rate", "dropout", "seeds")}
+    quiet = fixed | {"learning_rate": config.low_rate, "epochs": 2 * config.epochs}
+    grid = {"normalisation": ("batch", "constant")}
+    trained = [
+        run_grid(grid | {"dropout": (0.0,)}, seeds=config.seeds, fixed=quiet),
+        run_grid(grid | {"dropout": config.dropout}, seeds=config.seeds, fixed=fixed),
+    ]
     return curves(
-        trained["load"].sel(probe="train").values,
-        trained["accuracy"].sel(probe="test").values,
+        np.concatenate([each["load"].sel(probe="train").values for each in trained], axis=1),
+        np.concatenate([each["accuracy"].sel(probe="test").values for each in trained], axis=1),
         kinds=["batch norm", "constants c_ℓ"],
-        settings=[f"dropout {each:g}" for each in config.dropout],
+        settings=[f"learning rate {config.low_rate:g}", *(f"dropout {each:g}" for each in config.dropout)],
     )
 
 
@@ -46,10 +56,10 @@ def _spread(bends: xr.DataArray) -> Judgement:
 
 def _falls(bends: xr.DataArray) -> Judgement:
     note = "curvature at the most dropout less that at none"
-    return below(over_trials(bends[CONSTANT, -1] - bends[CONSTANT, 0]), 0.0, note=note)
+    return below(over_trials(bends[CONSTANT, -1] - bends[CONSTANT, 1]), 0.0, note=note)
 
 
-_DIGITS = {"data": "digits", "size": 0, "samples": 0, "width": 64, "batch_size": 32, "epochs": 12, "seeds": 6}
+_DIGITS = {"data": "digits", "size": 0, "samples": 0, "width": 64, "batch_size": 32, "epochs": 12, "seeds": 10}
 EXPERIMENT = NetworkExperiment(
     spring_block(equation="1", section="S3"),
     Config(),
@@ -57,7 +67,7 @@ EXPERIMENT = NetworkExperiment(
     claims=(
         Claim(
             "s3-constants-concave",
-            "with constants c_ℓ, without dropout, the load curve is concave",
+            "with constants c_ℓ, at the least noise, the load curve is concave",
             lambda bends: above(over_trials(bends[CONSTANT, 0]), 0.0, note="curvature"),
             settles_at="paper",
         ),
@@ -72,8 +82,8 @@ EXPERIMENT = NetworkExperiment(
     ),
     picture=side_by_side(2),
     read=lambda record: bend(record["load"]),  # (kind, setting, trial)
-    smoke={**_DIGITS, "epochs": 8, "dropout": (0.0, 0.3)},
+    smoke={**_DIGITS, "epochs": 8, "dropout": (0.0, 0.3), "seeds": 6},
     laptop=_DIGITS,
     kind="figure",
-    adapted="values of dropout and slope, which the source leaves out; images standardised",
+    adapted="sources of noise, their values and slope, which the source leaves out; images standardised",
 )

@@ -3,7 +3,7 @@
 from dynascope.experiments.phases.phase_diagrams import PART, Config, evenly, phase_diagram
 
 EXPERIMENT = phase_diagram(
-    Config("FIG. S11", "dropout", evenly(0.3, 6), samples=0, seeds=2, first_layer=1),
+    Config("FIG. S11", "dropout", evenly(0.3, 6), samples=0, first_layer=1),
     laptop={**PART, "values": (0.0, 0.1, 0.2, 0.3), "samples": 128, "epochs": 10},
-    adapted="6 dropouts, 2 runs",
+    adapted="6 dropouts",
 )

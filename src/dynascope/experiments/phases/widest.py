@@ -3,10 +3,8 @@
 from dynascope.experiments.phases.phase_diagrams import COARSER, TWO_BATCHES, Config, phase_diagram
 
 EXPERIMENT = phase_diagram(
-    Config(
-        "FIG. S7(b)", "batch_size", (640, 160, 40), learning_rate=0.0001, width=2500, seeds=2, slopes=(0.0, 0.4, 1.0)
-    ),
+    Config("FIG. S7(b)", "batch_size", (2560, 640, 160, 40), learning_rate=0.0001, width=2500, slopes=(0.0, 0.4, 1.0)),
     laptop={**COARSER, "values": (240, 64, 16), "width": 256, "learning_rate": 0.0005},
     smoke=TWO_BATCHES,
-    adapted="3 batch sizes, 3 slopes, 2 runs",
+    adapted="4 batch sizes and 3 slopes, which take minutes",
 )

@@ -1,0 +1,62 @@
+"""Convolutional networks with dropout: made-up curves as the paper draws them pass, and each claim can fail."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from dynascope.experiments.phases import dropout_schedules
+
+LAYERS, SEEDS = np.arange(8), 6
+SMALL = {"data": "digits", "size": 0, "samples": 10, "batch_size": 50, "channels": 2, "depth": 2}
+
+
+def _curves(bends):
+    random = np.random.default_rng(0)
+    return -LAYERS - np.asarray(bends)[..., None] * LAYERS**2 / 2 + 1e-3 * random.normal(size=(*np.shape(bends), 8))
+
+
+def _three(accuracy=(0.90, 0.95, 0.85)):
+    """Figure 5(c): three dropouts, at the end."""
+    bends = np.repeat([[0.1], [0.0], [-0.1]], SEEDS, axis=1)[..., None]
+    reached = np.array(accuracy)[:, None, None] + 1e-3 * np.random.default_rng(1).normal(size=bends.shape)
+    dims = ("schedule", "trial", "time")
+    return xr.Dataset({"load": ((*dims, "layer"), _curves(bends)), "accuracy": (dims, reached)}, coords={"time": [1.0]})
+
+
+def _raised(bends=(0.1, 0.0, -0.1), accuracy=(0.90, 0.95, 0.85), without=0.91):
+    """Figure 6: dropout raised twice, and none throughout."""
+    bent = np.array([[bends] * SEEDS, [[0.1] * 3] * SEEDS])
+    reached = np.array([[accuracy] * SEEDS, [[without] * 3] * SEEDS])
+    reached = reached + 1e-3 * np.random.default_rng(1).normal(size=reached.shape)
+    dims = ("schedule", "trial", "time")
+    values = {"load": ((*dims, "layer"), _curves(bent)), "accuracy": (dims, reached)}
+    return xr.Dataset(values, coords={"time": [1.0, 2.0, 3.0]})
+
+
+def test_curves_as_the_paper_draws_them_pass_every_claim(failed):
+    assert not failed("phases/convolutional", _three())
+    assert not failed("phases/raised_dropout", _raised())
+
+
+def test_accuracy_that_is_best_where_curves_are_bent_is_caught(failed):
+    assert failed("phases/convolutional", _three((0.97, 0.95, 0.85))) == {"fig-5c-accuracy"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "claims"),
+    [
+        ({"without": 0.95}, {"accuracy"}),
+        ({"accuracy": (0.90, 0.95, 0.95)}, {"worse"}),
+        ({"bends": (0.1, 0.05, -0.02)}, {"linear"}),
+        ({"bends": (0.1, 0.0, 0.05)}, {"convex"}),
+        ({"bends": (-0.1, 0.0, -0.1)}, {"concave"}),
+    ],
+)
+def test_each_claim_on_raised_dropout_can_fail(changed, claims, failed):
+    assert failed("phases/raised_dropout", _raised(**changed)) == {f"fig-6-{claim}" for claim in claims}
+
+
+def test_networks_see_normed_inputs_and_the_input_is_layer_0():
+    config = dropout_schedules.Config(((0.0, 0.1),), epochs=1, seeds=1, times=1, **SMALL)
+    record = dropout_schedules.run(config)
+    assert record["layer"].values.tolist() == [0, 1, 2]
