@@ -96,10 +96,12 @@ def test_a_worse_direction_is_caught(monkeypatch, failed):
     assert {"elastic-c23-global", "elastic-c24-collapse"} <= failed("direction", draws=2)
 
 
+@pytest.mark.ci
 def test_simple_directions_no_better_than_random_ones_are_caught(spoilt):
     assert spoilt("direction", lead=lambda each: each - each.mean()) == {"elastic-c24-ratio"}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("claim", "changed"),
     [

@@ -239,7 +239,7 @@ EXPERIMENT = Experiment(
     model="Ensemble",
     precision="float32",
     needs=("torch",),
-    smoke=SMALL | {"shares": (0.0, _RANDOM, 0.9), "per_class": 60, "steps": 900, "trials": 8},
+    smoke=SMALL | {"shares": (0.0, _RANDOM, 0.9), "per_class": 60, "steps": 900, "trials": 12},
     laptop={"shares": (0.0, 0.5, _RANDOM, 0.8), "probes": 40, "steps": 8000, "records": 40, "trials": 8},
     adapted="50 networks at each share of wrong labels, class means over a probe set",
 )
