@@ -85,7 +85,7 @@ def corruption(monkeypatch, verdicts):
     """A function that gives verdicts where margins are `amplitude` of the share of labels left right."""
 
     def run(amplitude):
-        def train(given, data, *, labels):
+        def train(given, data, *, labels, keep_drawn):
             return planted(given, amplitude((labels == data[1]).mean(axis=1)))
 
         monkeypatch.setattr(network_corruption, "train", train)
@@ -114,6 +114,29 @@ def test_margins_that_follow_the_majority_cross_over_at_random_labels(corruption
 def test_spoilt_networks_with_wrong_labels_are_caught(amplitude, spoilt, corruption):
     found = corruption(amplitude)
     assert {found[name] for name in spoilt} == {"not reproduced"}
+
+
+@pytest.mark.ci
+def test_strengths_by_training_label_are_judged(smoke):
+    experiment, record = find("elastic/network_corruption"), smoke("elastic/network_corruption")[0]
+
+    def verdicts(**changed):
+        found = experiment.judge(record.assign({name: 0 * record[name] + value for name, value in changed.items()}))
+        return {each.id.removeprefix("elastic-"): each.verdict for each in found}
+
+    share = record["share"]
+    sharp = {"label_tail_error": 0.001, "label_integrated_error": 0.01, "label_adjusted_error": 0.001}
+    inter = record["strength"] == "inter"
+    found = verdicts(
+        **sharp,
+        label_tail=xr.where(share > 0.6, 1.1 + 0.1 * inter, 0.7 - 0.1 * inter),
+        label_integrated=xr.where(share > 0.6, 0.0, 20.0),
+        label_adjusted=xr.where(share > 0.6, 0.0, 1.0),
+    )
+    seen = ("fig4c-crosses", "fig4c-beyond", "fig4c-noise", "figd2-dominates", "figd5-mixed", "figd6-mixed")
+    assert {name: found[name] for name in seen} == dict.fromkeys(seen, "reproduced")
+    found = verdicts(**sharp, label_tail=0.9, label_integrated=20.0, label_adjusted=1.0)
+    assert {found[name] for name in seen} == {"not reproduced"}
 
 
 @pytest.mark.parametrize(

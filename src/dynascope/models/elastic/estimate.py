@@ -99,6 +99,21 @@ def estimate_strengths(
     return dataset.assign(reference_time=float(times[begin]), window=window, ok=not reason).assign_attrs(reason=reason)
 
 
+def integrated_strengths(
+    means: Float[np.ndarray, "*lead time class feature"], geometry: str, *, method: str
+) -> Float[np.ndarray, "*lead 3 time"]:
+    """A, B and A − B from average class means, from their first time on, without intervals; NaN stays NaN.
+
+    geometry, method: as in `estimate_strengths`. Source: elastic (11).
+
+    >>> means = np.exp(np.linspace(0.0, 1.0, 5))[:, None, None] * np.array([[1.0, 0.5], [0.2, 1.0]])
+    >>> integrated_strengths(means, "isotropic", method="published")[:, -1].round(6).tolist()
+    [2.0, 0.0, 2.0]
+    """
+    one_of("geometry", geometry, ["logits", "isotropic"])
+    return _reader(geometry, one_of("method", method, ["exact", "published", "code"]), 0)(means)[..., :3, :]
+
+
 def _parts(means: np.ndarray, geometry: str) -> tuple[np.ndarray, np.ndarray]:
     """What the classes share and what tells them apart, (…, time, component): each grows as a whole."""
     if geometry == "isotropic":
