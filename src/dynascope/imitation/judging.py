@@ -1,5 +1,7 @@
 """How far an imitation is from networks that it was not fitted to, and the published procedure for comparison."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Float
 
@@ -12,6 +14,7 @@ from dynascope.models.elastic.path_fit import Drift, drifts, follow, power_law, 
 NORMS = ("H", "plain")
 BASELINES = ("persistence", "isotropic", "trend")
 _PUBLISHED_WINDOW, _PUBLISHED_TRIALS = 21, 500
+_ALIGNED = 1000  # last iterations over which the source aligns its simulation
 
 
 def differences(genuine: Float[np.ndarray, "..."], imitated: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
@@ -111,36 +114,58 @@ def trend(
     return np.asarray(means[last] + (times[last:] - times[last])[:, None, None] * slope.reshape(means.shape[1:]))
 
 
-def published_path(
-    times: np.ndarray, means: Float[np.ndarray, "time class feature"], model: str, *, seed: int
-) -> tuple[Float[np.ndarray, "interval class class"], Float[np.ndarray, "time class feature"]]:
-    """The source's own imitation (its D.1, D.2), kept for comparison: strengths and path.
-
-    Strengths by (11) as printed, differentiated over 21 points; forward Euler, one step per iteration; the average of
-    500 random starts N(0, |X̄_k(0)|²/K); then every class is scaled by hand so that its own logit ends where the
-    networks' does. The model is linear and starts have mean 0: the average that is scaled is what chance left over.
+def published_strengths(
+    times: np.ndarray, means: Float[np.ndarray, "time class feature"], model: str
+) -> Float[np.ndarray, "2 time"]:
+    """α and β by (11) as the source computes them, differentiated over 21 points (its D.1).
 
     >>> times, means = np.arange(0.0, 400.0, 10.0), np.exp(np.linspace(0.0, 1.0, 40))[:, None, None] * np.eye(3)
-    >>> means = means + 0.1 * np.arange(9.0).reshape(3, 3)
-    >>> published_path(times, means, "logits", seed=0)[1].shape
-    (40, 3, 3)
+    >>> published_strengths(times, means + 0.1 * np.arange(9.0).reshape(3, 3), "logits").shape
+    (2, 40)
     """
     one_of("geometry", model, ["isotropic", "logits"])
     window = min(_PUBLISHED_WINDOW, len(times) - (len(times) + 1) % 2)
-    found = estimate_strengths(times, means, model, method="published", window=window, reference_time=times[0])
-    own = np.eye(means.shape[1])
-    rates = np.stack([found["intra"].values, found["inter"].values], axis=-1) @ np.stack([own.ravel(), 1 - own.ravel()])
+    found = estimate_strengths(times, means, model, method="code", window=window, reference_time=times[0])
+    return np.stack([found["intra"].values, found["inter"].values])
+
+
+def published_paths(
+    times: np.ndarray,
+    means: Float[np.ndarray, "time class feature"],
+    strengths: Float[np.ndarray, "2 time"],
+    *,
+    geometry: str = "logits",
+    seeds: Sequence[int],
+) -> tuple[Float[np.ndarray, "seed time class feature"], Float[np.ndarray, " seed"]]:
+    """The source's own simulation (its Figure 5, D.2), kept for comparison: a path and its scalar for each seed.
+
+    Forward Euler, one step per iteration; the average of 500 random starts N(0, |X̄_k(0)|²/K); then one scalar for all,
+    so that logit 0 of class 0 meets the networks' on average over the times of the last 1000 iterations. The model is
+    linear and starts have mean 0: the average that is scaled is what chance left over, and so is the scalar.
+
+    >>> times, means = np.arange(0.0, 400.0, 10.0), np.exp(np.linspace(0.0, 1.0, 40))[:, None, None] * np.eye(3)
+    >>> paths, scales = published_paths(times, means, np.full((2, 40), 0.01), seeds=[0, 1])
+    >>> paths.shape, scales.shape
+    ((2, 40, 3, 3), (2,))
+    """
+    classes = means.shape[1]
     steps = np.arange(times[0], times[-1] + 0.5)
-    each = np.stack([np.interp(steps, times, rate) for rate in rates.T], axis=-1).reshape(-1, *own.shape)
-    lengths = np.linalg.norm(means[0], axis=-1, keepdims=True)
-    random = np.random.default_rng([seed, 11])
-    state = (random.standard_normal((_PUBLISHED_TRIALS, *means.shape[1:])) * lengths / np.sqrt(len(own))).mean(axis=0)
-    blocks, path = geometry_blocks(model, *means.shape[1:])[0], []
-    for elasticity in each:
-        path.append(state)
-        state = state + elasticity @ np.einsum("lij,lj->li", blocks, state) / len(own)
+    intra, inter = (np.interp(steps, times, each) for each in strengths)
+    lengths = np.linalg.norm(means[0], axis=-1, keepdims=True) / np.sqrt(classes)
+    shape = (_PUBLISHED_TRIALS, *means.shape[1:])
+    state = (
+        np.stack([np.random.default_rng([seed, 11]).standard_normal(shape).mean(axis=0) for seed in seeds]) * lengths
+    )
+    blocks = geometry_blocks(geometry, *means.shape[1:])[0]
     nearest = np.searchsorted(steps, times).clip(0, len(steps) - 1)
-    average = np.stack(path)[nearest]
-    ends = [np.diagonal(values[-1]) for values in (means, average)]
-    middle = (rates[1:] + rates[:-1]).reshape(-1, *own.shape) / 2
-    return middle, np.asarray(average * (ends[0] / ends[1])[:, None])
+    wanted, kept = set(nearest.tolist()), {}
+    for place in range(len(steps)):
+        if place in wanted:
+            kept[place] = state
+        felt = np.einsum("lij,slj->sli", blocks, state)
+        others = felt.sum(axis=1, keepdims=True) - felt
+        state = state + (intra[place] * felt + inter[place] * others) / classes
+    paths = np.stack([kept[place] for place in nearest.tolist()], axis=1)
+    late = times >= times[-1] - _ALIGNED
+    scales = means[late, 0, 0].mean() / paths[:, late, 0, 0].mean(axis=1)
+    return paths * scales[:, None, None, None], scales

@@ -58,7 +58,8 @@ def imitate(
     run: what `class_means` reads: a record of `Ensemble.train`, a watched run, a path to either, or a list of them.
     geometry: isotropic, logits, mixture, softmax, general or kernel, a list of these, or "all"; several give the result
         a dimension `geometry`.
-    procedure: "followed", or "published" for the source's own (isotropic, logits; three classes), with no forecast.
+    procedure: "followed", or "published" for the source's own (three classes), with no forecast: strengths of either
+        geometry, isotropic or logits, drive the logit model from random starts, and one scalar aligns the path.
     reference_time: where imitation begins; by default where the margins first pass a tenth of their largest value.
     splits: random splits of the networks into halves over which held-out differences are averaged.
     resamples: bootstrap samples behind the intervals.
@@ -167,10 +168,14 @@ def _fit(task: _Task, means: np.ndarray, name: str) -> tuple[Drift, np.ndarray, 
     """Drift, elasticities and path by either procedure, for every lead."""
     if task.procedure == "followed":
         return judging.chosen_fit(task.late, means, name, horizon=task.horizon)
-    flat = means.reshape((-1, *means.shape[-3:]))
-    fits = [judging.published_path(task.late, each, name, seed=task.seed) for each in flat]
-    found = [np.stack(part).reshape((*means.shape[:-3], *part[0].shape)) for part in zip(*fits, strict=True)]
-    return drifts(name, task.classes, task.features)[0], found[0], found[1]
+    rates, paths = [], []
+    for each in means.reshape((-1, *means.shape[-3:])):
+        rates.append(judging.published_strengths(task.late, each, name))
+        paths.append(judging.published_paths(task.late, each, rates[-1], seeds=[task.seed])[0][0])
+    middle = np.stack(rates)
+    middle = ((middle[..., 1:] + middle[..., :-1]) / 2).swapaxes(1, 2).reshape((*means.shape[:-3], -1, 2))
+    drift = drifts("logits", task.classes, task.features)[0]
+    return drift, drift.elasticity(middle), np.stack(paths).reshape(means.shape)
 
 
 def _imitated(task: _Task, name: str) -> xr.Dataset:

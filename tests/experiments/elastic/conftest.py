@@ -28,3 +28,19 @@ def failed(verdicts):
         return {claim for claim, verdict in found.items() if verdict in ("not reproduced", "not determined")}
 
     return run
+
+
+@pytest.fixture
+def spoilt(smoke):
+    """A function that changes variables of a smoke record, and gives the claims that fail for that reason."""
+
+    def run(name, **changed):
+        experiment, record = find(f"elastic/{name}"), smoke(f"elastic/{name}")[0]
+        changed = {key: change(record[key]) if callable(change) else change for key, change in changed.items()}
+        before, after = (
+            {finding.id for finding in experiment.judge(each) if finding.fails("paper")}
+            for each in (record, record.assign(changed))
+        )
+        return after - before
+
+    return run

@@ -5,6 +5,7 @@ import pytest
 
 from dynascope.experiments.elastic import estimators
 from dynascope.models.elastic import estimate, tails
+from dynascope.models.elastic.strengths import PowerLaw
 
 TINY = {"cases": 2, "points": 31, "trials": 10}
 
@@ -33,12 +34,23 @@ def spoil_offset(monkeypatch):
     monkeypatch.setattr(estimators, "_W", estimators._W + 0.01)
 
 
+def spoil_product(monkeypatch):
+    monkeypatch.setattr(estimators, "_V2", 1.01 * estimators._V2)
+
+
+def spoil_law(monkeypatch):
+    right = PowerLaw.integral
+    monkeypatch.setattr(PowerLaw, "integral", lambda self, times: right(self, times) + 1e-3)
+
+
 SPOILT = {
     spoil_exact: {"elastic-exact-estimator"},
     spoil_printed: {"elastic-d16", "elastic-eq11-isotropic"},
     spoil_tails: {"elastic-d19", "elastic-tail-fit"},
     spoil_intervals: {"elastic-coverage"},
     spoil_offset: {"elastic-d12-offset"},
+    spoil_product: {"elastic-d11"},
+    spoil_law: {"elastic-d6", "elastic-d18"},
 }
 
 
@@ -51,3 +63,15 @@ def test_a_spoilt_estimator_is_caught(spoil, monkeypatch, failed):
     spoil(monkeypatch)
     seeds = 20 if spoil is spoil_intervals else 2
     assert SPOILT[spoil] <= failed("estimators", **TINY, seeds=seeds)
+
+
+@pytest.mark.parametrize(
+    ("claim", "name", "printed"),
+    [
+        ("elastic-d6", "ratio_growth", "ratio_inter"),
+        ("elastic-d18", "integral_found", "integral_printed"),
+        ("elastic-d19", "tail_printed", "tail_planted"),
+    ],
+)
+def test_a_path_that_obeyed_the_printed_form_would_be_no_erratum(claim, name, printed, smoke, spoilt):
+    assert spoilt("estimators", **{name: smoke("elastic/estimators")[0][printed]}) == {claim}

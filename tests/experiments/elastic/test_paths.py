@@ -96,6 +96,23 @@ def test_a_worse_direction_is_caught(monkeypatch, failed):
     assert {"elastic-c23-global", "elastic-c24-collapse"} <= failed("direction", draws=2)
 
 
+@pytest.mark.ci
+def test_simple_directions_no_better_than_random_ones_are_caught(spoilt):
+    assert spoilt("direction", lead=lambda each: each - each.mean()) == {"elastic-c24-ratio"}
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    ("claim", "changed"),
+    [
+        ("elastic-c10", {"largest": lambda each: each / 3}),
+        ("elastic-c10-schur", {"above_least": lambda each: 0.5 * each / each.min()}),
+    ],
+)
+def test_a_spectrum_within_the_printed_bounds_or_beyond_the_right_ones_is_caught(claim, changed, spoilt):
+    assert spoilt("drift", **changed) == {claim}
+
+
 @given(st.integers(0, 2**31), st.sampled_from([(2, 2), (3, 3), (4, 6)]), st.sampled_from(["isotropic", "logits"]))
 def test_the_reference_shares_no_code_but_agrees(seed, shape, geometry):
     random = np.random.default_rng(seed)

@@ -56,3 +56,16 @@ def test_a_model_without_separation_is_caught(module, claim, fewer, monkeypatch,
         module, "LocallyElastic", lambda k, p, a, b, *rest, **more: LocallyElastic(k, p, 0, 0, *rest, **more)
     )
     assert verdicts(module.__name__.rpartition(".")[2], **fewer)[claim] == "not reproduced"
+
+
+@pytest.mark.ci
+def test_shares_of_chance_below_the_threshold_and_of_none_at_it_are_caught(spoilt):
+    """At α < β not even chance parts the classes; at α = β chance does."""
+    assert spoilt("binary_separation", mixed=lambda each: 0 * each) == {"thm-2-1-mixes"}
+    assert spoilt("binary_separation", mixed=lambda each: 0 * each + each.sel(gap=0.0)) == {"thm-2-1-mixes"}
+
+
+@pytest.mark.ci
+def test_a_symmetric_geometry_and_logits_that_stay_finite_are_caught(spoilt):
+    assert spoilt("tail_index", asymmetry=0.0) == {"thm-3-1-logits"}
+    assert "b14-converges" in spoilt("linearisation", amplitude=lambda each: 0 * each + 1)

@@ -23,6 +23,7 @@ from dynascope.statistics.errors import over_trials
 _CLASSES = (3, 5, 7)
 _COLLAPSED = (3, 4, 5, 7)
 _COLLAPSE_DEPTH = 30.0  # −B/(K−1): what is left of random starts is of order exp(−30)
+_TRIED = 500  # random directions beside the differences of means
 _BELOW = elastic(place="below (C.23)")
 
 
@@ -35,6 +36,7 @@ class Config:
     draws: int = 40
     random_directions: int = 20_000
     pairs: int = 20_000
+    lead_draws: int = 400
     seed: int = 23
 
 
@@ -44,6 +46,10 @@ def run(config: Config) -> xr.Dataset:
     planes = [by_row("plane", [_plane(random, k, config) for _ in range(config.planes)]) for k in _CLASSES]
     drawn = [by_row("draw", [_drawn(random, k, config) for _ in range(config.draws)]) for k in _CLASSES]
     record = xr.merge([xr.concat(planes, "classes"), xr.concat(drawn, "classes"), _collapsed(random), _shown(random)])
+    record["lead"] = (
+        ("classes", "lead_draw"),
+        [[_lead(random, k) for _ in range(config.lead_draws)] for k in _CLASSES],
+    )
     return record.assign_coords(classes=list(_CLASSES), collapsed_classes=list(_COLLAPSED))
 
 
@@ -95,6 +101,13 @@ def _drawn(random: np.random.Generator, classes: int, config: Config) -> dict[st
         "mean_pair_ratio": simple.mean(),
         "best_pair_ratio": simple.max(),
     }
+
+
+def _lead(random: np.random.Generator, classes: int) -> float:
+    """By which factor f at the difference of two means, chosen at random, exceeds f at a random direction; less 1."""
+    means = random.standard_normal((classes, classes))
+    tried = _objective(means, _unit(random.standard_normal((_TRIED, classes))))
+    return float(_objective(means, _unit(_differences(means))).mean() / tried.mean() - 1)
 
 
 def _deepest_chord(random: np.random.Generator, means: np.ndarray, pairs: int) -> float:
@@ -155,18 +168,16 @@ def _unbeaten(record: xr.Dataset) -> Judgement:
 
 
 def _decent(record: xr.Dataset) -> Judgement:
-    ratio = over_trials(record["ratio"].values)
     described = "; ".join(
-        f"K = {k}: mean {each['ratio'].mean():.2f} ± {error:.2f}, median {each['ratio'].median():.2f}, least "
-        f"{each['ratio'].min():.2g}; best pair {each['best_pair_ratio'].mean():.2f}, a pair at random "
-        f"{each['mean_pair_ratio'].mean():.2f}"
-        for (k, each), error in zip(record.groupby("classes"), ratio.error, strict=True)
+        f"K = {k}: a pair at random {each['mean_pair_ratio'].mean():.2f}, the farthest {each['ratio'].mean():.2f} "
+        f"(least {each['ratio'].min():.2g}), the best {each['best_pair_ratio'].mean():.2f}"
+        for k, each in record.groupby("classes")
     )
     note = (
-        "the source says 'relatively decent' and no number. f at the difference of the two farthest means, in "
-        f"units of the best, for standard normal means. {described}"
+        "the source says 'relatively decent' and no number. f at the difference of two means over f at a random "
+        f"direction, less 1, standard normal means, K = 3, 5, 7. In units of the best f: {described}"
     )
-    return above(ratio, 0.0, note=note)
+    return above(over_trials(record["lead"].values), 0.0, note=note)
 
 
 def _at_collapse(record: xr.Dataset) -> Judgement:
@@ -228,7 +239,7 @@ EXPERIMENT = Experiment(
         ),
         Claim(
             "elastic-c24-ratio",
-            "the difference of two class means separates all classes: what it reaches of (C.23) is positive",
+            "the difference of two class means separates all classes better than a random direction does",
             _decent,
             elastic("C.24"),
         ),
@@ -243,5 +254,12 @@ EXPERIMENT = Experiment(
     picture=Panels(_draw_objective, _draw_ratios, width=5.0, height=4.0),
     model="LocallyElastic",
     smoke={"planes": 2, "draws": 6, "random_directions": 5000, "pairs": 10_000},
-    paper={"planes": 20, "angles": 1_000_000, "draws": 400, "random_directions": 200_000, "pairs": 1_000_000},
+    paper={
+        "planes": 20,
+        "angles": 1_000_000,
+        "draws": 400,
+        "random_directions": 200_000,
+        "pairs": 1_000_000,
+        "lead_draws": 4000,
+    },
 )

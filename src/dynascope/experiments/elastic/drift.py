@@ -1,4 +1,4 @@
-"""elastic (5), (C.7)–(C.9), (C.12): The drift and what it moves.
+"""elastic (5), (C.7)–(C.10), (C.12): The drift and what it moves.
 
 What the source says about the drift M: its spectrum, eigenvectors and Kronecker form, and the samples it moves.
 """
@@ -11,7 +11,7 @@ import xarray as xr
 from scipy.linalg import expm
 
 from dynascope import plots
-from dynascope.experiments.claims import Claim, Judgement, corrected, equal
+from dynascope.experiments.claims import Claim, Judgement, above, corrected, equal
 from dynascope.experiments.elastic.reference import looped_drift
 from dynascope.experiments.elastic.tables import by_row
 from dynascope.experiments.experiment import Axes, Experiment, Panels, recorded
@@ -45,6 +45,7 @@ def run(config: Config) -> xr.Dataset:
     """Take the drift apart numerically, and watch what the discrete process does on average."""
     random = np.random.default_rng(config.seed)
     parts = [_multiplicities(random, config.draws), _eigenvectors(random, config.draws)]
+    parts.append(by_row("draw", [_bounds(random) for _ in range(config.draws)]))
     return xr.merge([*parts, _one_step(random, config), _many_steps(random, config)])
 
 
@@ -104,6 +105,23 @@ def _printed_entries(a: float, b: float, w1: float) -> np.ndarray:
     xi6 = (a**2 - 2 * a * b - 8 * b**2) / below
     entries = [-xi1 * w1 + xi2, xi2 * w1 - xi5, xi3 * w1 - xi4, -xi2 * w1 + xi4, xi1 * w1 - xi3, -xi3 * w1 + xi6]
     return np.array(entries)
+
+
+def _bounds(random: np.random.Generator) -> dict[str, float]:
+    """Ends of the spectrum of M for positive E, K = p = 3, and what (C.10) and Schur's theorem say of them.
+
+    For H = h hᵀ with h of signs, whose diagonal is 1, and in units of the bounds for a random positive definite H.
+    """
+    intra, inter = random.uniform(1.0, 2.0), random.uniform(0.2, 0.8)
+    signs, root = random.choice([-1.0, 1.0], 9), random.standard_normal((9, 9))
+    extremes, geometries = [], (np.outer(signs, signs), root @ root.T)
+    for geometry in geometries:
+        own, other = looped_drift(3, 3, geometry)
+        extremes.append(np.linalg.eigvalsh(intra * own + inter * other)[[0, -1]])
+    ends = np.linalg.eigvalsh(geometries[1])[[0, -1]] * intra / 3
+    found = {"least": extremes[0][0], "largest": extremes[0][1], "least_eigenvalue": (intra - inter) / 3}
+    found |= {"largest_eigenvalue": (intra + 2 * inter) / 3}
+    return found | {"above_least": extremes[1][0] / ends[0], "below_largest": extremes[1][1] / ends[1]}
 
 
 def _one_step(random: np.random.Generator, config: Config) -> xr.Dataset:
@@ -190,6 +208,23 @@ def _third_block(record: xr.Dataset) -> Judgement:
     return corrected(entry, 2 * w6 - w5, _ROUNDING, published=-w5 - 2, note=note)
 
 
+def _schur(record: xr.Dataset) -> Judgement:
+    least, largest, low, high = (
+        record[name].values for name in ("least", "largest", "least_eigenvalue", "largest_eigenvalue")
+    )
+    note = (
+        "ends of the spectrum of M, blocks E_kl H_kl/K, H = h hᵀ with entries ±1, p = 3: 0 and p λ_max. The blocks of "
+        "E ⊗ 11ᵀ that multiply H have the eigenvalues 0 and p λ, those of the printed E ⊗ I only λ"
+    )
+    return corrected([least, largest], [0 * low, 3 * high], _ROUNDING, published=[*low, *high], note=note)
+
+
+def _schur_holds(record: xr.Dataset) -> Judgement:
+    ratio = np.stack([record["above_least"].values, 1 / record["below_largest"].values])
+    note = "in units of the bounds, random positive definite H; of the order of α, not of γ = α − β"
+    return above(ratio, 1.0, note=note)
+
+
 def _kronecker(record: xr.Dataset) -> Judgement:
     moved, expected = recorded(record, "displacement"), record["displacement_expected"].values
     printed = record["displacement_printed"].values
@@ -235,7 +270,7 @@ def _draw_averages(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = Experiment(
-    elastic("5, C.7–C.9, C.12"),
+    elastic("5, C.7–C.10, C.12"),
     Config(),
     run,
     claims=(
@@ -275,6 +310,19 @@ EXPERIMENT = Experiment(
             "the third block of zero-eigenvectors is (−w₅ − 2, w₅, w₆)",
             _third_block,
             elastic("C.7"),
+        ),
+        Claim(
+            "elastic-c10",
+            "eigenvalues of M lie between λ_min min H_ii and λ_max max H_ii, λ those of E/K",
+            _schur,
+            elastic("C.10"),
+        ),
+        Claim(
+            "elastic-c10-schur",
+            "for positive E and H eigenvalues of M lie between those of H, least and largest, times α/K",
+            _schur_holds,
+            elastic("C.10"),
+            "derived",
         ),
         Claim(
             "elastic-kronecker",

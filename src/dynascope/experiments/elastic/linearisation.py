@@ -113,12 +113,12 @@ def _last_decade(record: xr.Dataset, name: str, scale: np.ufunc = np.positive) -
     return np.asarray(np.diff(scale(late[name].values), axis=0)[0] / float(np.diff(np.log(late["time"]))[0]))
 
 
-def _finite(record: xr.Dataset) -> Judgement:
+def _endless(record: xr.Dataset) -> Judgement:
     note = (
-        "d c/d log t over the last decade: margins are about (K−1) e^{−c}, so a constant Θ gives c ≈ log t "
-        "for ever; bound 0.01: the next order, e^{−c}"
+        "d c/d log t over the last decade: margins are about (K−1) e^{−c}, so that c ≈ log t; rival 0; bound 0.01: the "
+        "next order, e^{−c}"
     )
-    return corrected(_last_decade(record, "amplitude"), 1.0, 0.01, published=0.0, note=note)
+    return equal(_last_decade(record, "amplitude"), 1.0, 0.01, rival=0.0, error=0.0, note=note)
 
 
 def _constant(record: xr.Dataset) -> Judgement:
@@ -151,7 +151,13 @@ EXPERIMENT = Experiment(
         Claim("b11-sign", "the drift of (B.4) linearised about φ has the matrix +Θ J(φ)", _signed, elastic("B.11")),
         Claim("b14-start", "about equal logits the residue is Ψ(u) = d", _residue, _START),
         Claim("b14-early", "the linear drift about equal logits errs quadratically in |x|", _early, _START),
-        Claim("b14-converges", "the logits converge to a finite φ(∞)", _finite, _LATE),
+        Claim(
+            "b14-converges",
+            "while Θ is constant logits grow as log t for ever: the assumed finite φ(∞) takes a Θ that dies out",
+            _endless,
+            _LATE,
+            "own",
+        ),
         Claim(
             "b5-direction",
             "e_k − softmax X̄_k turns into the direction d_k",

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from jaxtyping import Float, Int
 
 from dynascope import plots
 from dynascope.data import corrupt_labels
@@ -14,6 +16,7 @@ from dynascope.experiments.elastic.network_training import (
     Training,
     at_end,
     label_steps,
+    last_iterations,
     pictures,
     read_strengths,
     train,
@@ -21,16 +24,21 @@ from dynascope.experiments.elastic.network_training import (
 )
 from dynascope.experiments.experiment import Axes, Experiment, Panels
 from dynascope.experiments.sources import elastic
+from dynascope.models.elastic.estimate import integrated_strengths
 from dynascope.models.elastic.geometry import margin_amplitudes
 from dynascope.models.elastic.tails import tail_index
 from dynascope.statistics.errors import Estimate, over_trials
+from dynascope.statistics.resampling import bootstrap_weights
 
 _RANDOM = 2 / 3  # share of wrong labels at which three classes are labelled at random
 _LESS, _AT_RANDOM, _MORE = slice(_RANDOM - 0.05), slice(_RANDOM - 1e-9, _RANDOM + 1e-9), slice(_RANDOM + 0.05, None)
 _HALF, _FROM_RANDOM = slice(0.5), slice(_RANDOM - 0.05, None)
 _STRENGTHS = ("intra", "inter")
+_READ = {"I-model": "isotropic", "L-model": "logits"}  # of samples as they are drawn, with the source's code
+_SHOWN = (0.0, 0.3, _RANDOM, 0.8)  # shares of Figures D.5 and D.6
+_RESAMPLES = 100
 _LAST = 0.1  # share of the records over which the end of training is averaged
-_I_MODEL, _L_MODEL = "I-model as printed", "L-model as printed"
+_I_MODEL = "I-model as printed"
 _ACCURACY, _LOSS = elastic(figure="4(b)"), elastic(figure="4(a)")
 _TAILS = elastic("D.19", figure="4(c)")
 
@@ -48,7 +56,8 @@ def run(config: Config) -> xr.Dataset:
     """Train all shares of wrong labels at once; read strengths and tail indices at each share."""
     data = pictures(config)
     labels = [corrupt_labels(data[1], share, seed=trial) for share in config.shares for trial in range(config.trials)]
-    trained = train(config, data, labels=np.stack(labels))[["class_mean", "loss", "accuracy"]]
+    whole = train(config, data, labels=np.stack(labels), keep_drawn=True)
+    trained = whole[["class_mean", "loss", "accuracy"]]
     split = (len(config.shares), config.trials)
     record = xr.Dataset(
         {
@@ -63,7 +72,59 @@ def run(config: Config) -> xr.Dataset:
         size = np.abs(record[f"integrated_{name}"].transpose("share", "reading", "step").values)
         record[f"tail_{name}"] = (("share", "reading"), tail_index(steps, size, "published"))
     record["margin"] = (("share", "trial", "step"), margin_amplitudes(means).mean(axis=-1))
-    return record.drop_vars("class_mean")
+    drawn = (whole[name].values[:, :, 0] for name in ("drawn_output", "drawn_label"))
+    logits, own = (each.reshape((*split, *each.shape[1:])) for each in drawn)
+    by_label = [_by_label(*pair) for pair in zip(logits, own, strict=True)]
+    return record.drop_vars("class_mean").merge(xr.concat(by_label, record["share"]))
+
+
+def _by_label(logits: Float[np.ndarray, "trial update logit"], labels: Int[np.ndarray, "trial update"]) -> xr.Dataset:
+    """What the source reads: class means of the samples as drawn, by the label they are trained on, at each update.
+
+    From update 0, a single sample of each network, to the middle and to the last 1000 updates: A, B, A − B and tail
+    indices over `strength`, and the rate of A − B times the length of the class means, each with its standard error.
+    """
+    last = np.flatnonzero(last_iterations(np.arange(logits.shape[1])))
+    chosen = np.concatenate([[0], last - last[0] // 2, last])
+    own = (labels[:, chosen, None] == np.arange(logits.shape[2])).astype(float)  # (trial, update, class)
+    sums = (own[..., None] * logits[:, chosen, None].astype(float)).reshape(len(own), -1)
+    weights = np.concatenate([np.full((1, len(own)), 1 / len(own)), bootstrap_weights(len(own), _RESAMPLES, 0)])
+    with np.errstate(divide="ignore", invalid="ignore"):  # updates at which no network drew a label are left out
+        counts = (weights @ own.reshape(len(own), -1)).reshape(-1, *own.shape[1:], 1)
+        means = (weights @ sums).reshape(-1, *own.shape[1:], logits.shape[2]) / counts
+        found = [_tails(means, chosen, geometry) for geometry in _READ.values()]
+    content: dict[str, Any] = {}
+    for name in found[0]:
+        values = np.stack([each[name] for each in found], axis=1)  # (resample, model, …)
+        dims = ("model", "strength")[: values.ndim - 1]
+        content[f"label_{name}"] = (dims, values[0])
+        content[f"label_{name}_error"] = (dims, np.nanstd(values[1:], axis=0, ddof=1))
+    return xr.Dataset(content, coords={"model": list(_READ), "strength": [*_STRENGTHS, "gap"]})
+
+
+def _tails(
+    means: Float[np.ndarray, "resample update class logit"], updates: np.ndarray, geometry: str
+) -> dict[str, np.ndarray]:
+    """Late in training: integrated strengths and tail indices (resample, strength), the adjusted rate (resample,)."""
+    curves = integrated_strengths(means, geometry, method="code")
+    middle, late = np.split(np.arange(1, len(updates)), 2)
+    integrated, before = (_known_mean(curves[..., part]) for part in (late, middle))
+    index = 1 - _known_mean(np.log(np.abs(curves[..., late])) / np.log1p(updates[late]))
+    length = _known_mean(np.linalg.norm(means[:, late], axis=-1).reshape(len(means), -1))
+    rate = (integrated - before)[:, -1] / (updates[late[0]] - updates[middle[0]])
+    return {"integrated": integrated, "tail": index, "adjusted": rate * length}
+
+
+def _known_mean(values: np.ndarray) -> np.ndarray:
+    """Mean of what is finite along the last axis; NaN where nothing is."""
+    known = np.isfinite(values)
+    return np.asarray(np.where(known, values, 0.0).sum(axis=-1) / known.sum(axis=-1))
+
+
+def _label(record: xr.Dataset, name: str, **chosen: str | list[str]) -> Estimate:
+    """A quantity that was read by training label, (share, …), with its error over networks."""
+    mean, error = (record[each].sel(chosen).values for each in (f"label_{name}", f"label_{name}_error"))
+    return Estimate(mean, error, record.sizes["trial"])
 
 
 def _end(record: xr.Dataset, name: str, share: slice = slice(None)) -> Estimate:
@@ -88,13 +149,13 @@ def _loss_stays(record: xr.Dataset) -> Judgement:
 
 def _margin(record: xr.Dataset) -> Judgement:
     less, more = (_end(record, "margin", side) for side in (_LESS, _MORE))
-    turned = Estimate(np.append(less.mean, -more.mean), np.append(less.error, more.error))
+    turned = Estimate(np.append(less.mean, -more.mean), np.append(less.error, more.error), less.runs)
     note = "mean amplitude of class means along their margin directions, times −1 where it should be negative"
     return above(turned, 0.0, note=note)
 
 
 def _indices(record: xr.Dataset, reading: str) -> Estimate:
-    """(D.19) of A and B, (share, strength), and standard errors from the intervals of A and B at the end."""
+    """(D.19) of A and B on the probe, (share, strength), and standard errors from their intervals at the end."""
     each = record.sel(reading=reading)
     index = np.stack([each[f"tail_{name}"].values for name in _STRENGTHS], axis=1)
     ends = [at_end(each, f"integrated_{name}") for name in _STRENGTHS]
@@ -102,46 +163,59 @@ def _indices(record: xr.Dataset, reading: str) -> Estimate:
     return Estimate(index, np.stack(errors, axis=1), ends[0].runs)
 
 
-def _least(record: xr.Dataset) -> Estimate:
-    """min(r_α, r_β) of the I-model, for each share."""
-    indices = _indices(record, _I_MODEL)
+def _lesser(indices: Estimate) -> Estimate:
+    """min(r_α, r_β), for each share."""
     return indices[np.arange(len(indices.mean)), indices.mean.argmin(axis=1)]
+
+
+def _least(record: xr.Dataset) -> Estimate:
+    """The same by training label, I-model."""
+    return _lesser(_label(record, "tail", model="I-model", strength=list(_STRENGTHS)))
+
+
+def _by_share(record: xr.Dataset, values: np.ndarray) -> str:
+    return ", ".join(f"{share:.2g}: {value:.2f}" for share, value in zip(record["share"].values, values, strict=True))
 
 
 def _crosses(record: xr.Dataset) -> Judgement:
     half, random = (_least(record.sel(share=side)) for side in (_HALF, _AT_RANDOM))
-    named = zip(record["share"].values, _least(record).mean, strict=True)
-    listed = ", ".join(f"{share:.2g}: {value:.2f}" for share, value in named)
-    beyond = Estimate(np.append(1 - half.mean, random.mean - 1), np.append(half.error, random.error))
-    return above(beyond, 0.0, note=f"distance from 1; by share: {listed}")
+    beyond = Estimate(np.append(1 - half.mean, random.mean - 1), np.append(half.error, random.error), half.runs)
+    return above(beyond, 0.0, note=f"distance from 1; by share: {_by_share(record, _least(record).mean)}")
 
 
-def _beyond(record: xr.Dataset) -> Judgement:
-    return above(_least(record.sel(share=_MORE)), 1.0, note="classes part again, with labels swapped")
+def _noise(record: xr.Dataset) -> Judgement:
+    gap = _label(record, "integrated", model="I-model", strength="gap")
+    note = (
+        "A − B at the end, I-model; r = 1 − log|A|/log(1 + t) exceeds 1 where |A| < 1. Rival: A − B with true labels. "
+        f"By share: {_by_share(record, gap.mean)}"
+    )
+    return equal(gap[record["share"].values >= _FROM_RANDOM.start], 0.0, rival=gap.mean[0], note=note)
 
 
 def _dominates(record: xr.Dataset) -> Judgement:
-    index, error = _indices(record, _L_MODEL)
-    ahead = np.where(record["share"] < _RANDOM - 0.05, -1.0, 1.0) * (index[:, 1] - index[:, 0])
-    note = "r_β − r_α, times −1 below 2/3; as printed, where a factor changes sign"
-    return above(Estimate(ahead, np.linalg.norm(error, axis=1)), 0.0, note=note)
+    index = _label(record, "tail", model="L-model", strength=list(_STRENGTHS))
+    ahead = np.where(record["share"] < _RANDOM - 0.05, -1.0, 1.0) * (index.mean[:, 1] - index.mean[:, 0])
+    note = f"r_β − r_α, times −1 below 2/3; by share: {_by_share(record, index.mean[:, 1] - index.mean[:, 0])}"
+    return above(Estimate(ahead, np.linalg.norm(index.error, axis=1), index.runs), 0.0, note=note)
 
 
 def _mixed(record: xr.Dataset) -> Judgement:
-    end = record["integrated_gap"].isel(step=-1)
-    return _shrinks(record, end, "A − B at the end, I-model as printed, in units of that with true labels")
+    gap = _label(record, "integrated", model="I-model", strength="gap")
+    return _shrinks(record, gap, "A − B at the end, I-model, in units of that with true labels")
 
 
 def _adjusted(record: xr.Dataset) -> Judgement:
-    late = record["adjusted_gap"].isel(step=slice(record.sizes["step"] // 2, None)).mean("step", skipna=False)
-    return _shrinks(record, late, "its mean over the second half of the records, in such units")
+    note = "its mean over the second half of training, in such units"
+    return _shrinks(record, _label(record, "adjusted", model="I-model"), note)
 
 
-def _shrinks(record: xr.Dataset, strength: xr.DataArray, note: str) -> Judgement:
-    """Below 2/3 wrong labels each share has less than the one before; from there on nothing (a tenth) is left."""
-    size = np.abs(strength.sel(reading=_I_MODEL).values)
-    size = size / size[0]
-    return below(size[1:], np.where(record["share"][1:] < _RANDOM - 0.05, size[:-1], 0.1), note=note)
+def _shrinks(record: xr.Dataset, strength: Estimate, note: str) -> Judgement:
+    """Of the source's shares each has less than the one before below 2/3; from there on nothing (a tenth) is left."""
+    share = record["share"].values
+    shown = np.flatnonzero(np.isclose(share[:, None], _SHOWN).any(axis=1))
+    size = Estimate(np.abs(strength.mean), strength.error, strength.runs)[shown].scaled(1 / np.abs(strength.mean[0]))
+    bound = np.where(share[shown[1:]] < _RANDOM - 0.05, size.mean[:-1], 0.1)
+    return below(size[1:], bound, note=f"{note}; by share: {_by_share(record, strength.mean)}")
 
 
 def _draw_loss(record: xr.Dataset, ax: Axes) -> None:
@@ -169,10 +243,10 @@ def _draw_accuracy(record: xr.Dataset, ax: Axes) -> None:
     _draw_over_shares(record, ax, curves, 1 / 3, "validation accuracy at the end")
 
 
-def _draw_tails(record: xr.Dataset, ax: Axes, *, reading: str) -> None:
-    index, error = _indices(record, reading)
-    curves = {f"r of {symbol}": Estimate(index[:, row], error[:, row]) for row, symbol in enumerate("αβ")}
-    _draw_over_shares(record, ax, curves, 1.0, f"tail index (D.19), {reading}")
+def _draw_tails(record: xr.Dataset, ax: Axes, *, model: str) -> None:
+    index = _label(record, "tail", model=model, strength=list(_STRENGTHS))
+    curves = {f"r of {symbol}": index[:, row] for row, symbol in enumerate("αβ")}
+    _draw_over_shares(record, ax, curves, 1.0, f"tail index (D.19) by training label, {model}")
     ax.set_ylim(0.4, 1.6)
 
 
@@ -214,11 +288,28 @@ EXPERIMENT = Experiment(
         ),
         unsettled("elastic-fig4c-crosses", "min(r_α, r_β), I-model, crosses 1 between 1/2 and 2/3", _crosses, _TAILS),
         unsettled(
-            "elastic-fig4c-beyond", "min(r_α, r_β), I-model, stays above 1 beyond 2/3 wrong labels", _beyond, _TAILS
+            "elastic-fig4c-beyond",
+            "min(r_α, r_β), I-model, stays above 1 beyond 2/3 wrong labels",
+            lambda r: above(_least(r.sel(share=_MORE)), 1.0, note=_by_share(r, _least(r).mean)),
+            _TAILS,
+        ),
+        unsettled(
+            "elastic-fig4c-noise",
+            "r > 1 is noise: grouped by training label, A − B from 2/3 wrong labels on is zero within its errors",
+            _noise,
+            _TAILS,
+            "own",
+        ),
+        unsettled(
+            "elastic-fig4c-probe",
+            "on a probe, by true class, min(r_α, r_β) is below 1 beyond 2/3 wrong labels: classes part again, swapped",
+            lambda r: below(_lesser(_indices(r.sel(share=_MORE), _I_MODEL)), 1.0),
+            _TAILS,
+            "own",
         ),
         unsettled(
             "elastic-figd2-dominates",
-            "from about 2/3 wrong labels on r_β exceeds r_α, L-model",
+            "from about 2/3 wrong labels on r_β exceeds r_α, L-model, and only there",
             _dominates,
             elastic(figure="D.2(b)"),
         ),
@@ -232,14 +323,14 @@ EXPERIMENT = Experiment(
     picture=Panels(
         _draw_loss,
         _draw_accuracy,
-        partial(_draw_tails, reading=_I_MODEL),
-        partial(_draw_tails, reading=_L_MODEL),
+        partial(_draw_tails, model="I-model"),
+        partial(_draw_tails, model="L-model"),
         width=3.9,
     ),
     model="Ensemble",
     precision="float32",
     needs=("torch",),
-    smoke=SMALL | {"shares": (0.0, _RANDOM, 0.9), "per_class": 60, "steps": 900, "trials": 8},
+    smoke=SMALL | {"shares": (0.0, _RANDOM, 0.9), "per_class": 60, "steps": 900, "trials": 12},
     laptop={"shares": (0.0, 0.5, _RANDOM, 0.8), "probes": 40, "steps": 8000, "records": 40, "trials": 8},
-    adapted="50 networks at each share of wrong labels, class means over a probe set",
+    adapted="50 networks at each share of wrong labels",
 )

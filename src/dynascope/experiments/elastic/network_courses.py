@@ -16,6 +16,7 @@ from dynascope.experiments.elastic.network_imitation import draw_differences, dr
 from dynascope.experiments.elastic.network_training import (
     Training,
     growth_of_each,
+    growth_of_mean,
     label_steps,
     pictures,
     read_strengths,
@@ -46,9 +47,9 @@ def run(config: Config) -> xr.Dataset:
     record = trained[["class_mean", "loss", "accuracy"]].drop_attrs()
     steps, means = record["step"].values, record["class_mean"].values.astype(float)
     strengths = read_strengths(steps, means)
-    begin, printed = float(strengths["reference_time"][0]), strengths.sel(reading="L-model as printed")
-    parts = [record, strengths, growth_of_each(steps, means), _stages(steps, means)]
-    parts.append(imitations(trained, begin, printed, config.seed))
+    begin = float(strengths["reference_time"][0])
+    parts = [record, strengths, growth_of_each(steps, means), growth_of_mean(steps, means), _stages(steps, means)]
+    parts.append(imitations(trained, begin, strengths, config.seed))
     parts.append(_projection(trained["output"].values, data[3], config.pair))
     merged = xr.merge(parts)
     return merged.merge(_windows(trained, merged)) if config.drawn else merged
@@ -141,7 +142,7 @@ def _draw_printed(record: xr.Dataset, ax: Axes) -> None:
 
 def _draw_gap(record: xr.Dataset, ax: Axes) -> None:
     for name, colour in zip(record["reading"].values, plots.PALETTE, strict=False):
-        if not name.endswith("printed"):
+        if not name.endswith(("printed", "coded")):
             each = record.sel(reading=name)
             ends = each["integrated_gap_low"], each["integrated_gap_high"]
             ax.plot(record["step"], each["integrated_gap"], color=colour, label=name)

@@ -17,6 +17,7 @@ from dynascope.models.elastic.estimate import estimate_strengths
 from dynascope.models.elastic.geometry import margin_amplitudes
 from dynascope.statistics.derivative import local_derivative
 from dynascope.statistics.errors import Estimate
+from dynascope.statistics.resampling import bootstrap_weights, resampled
 
 Data = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # pictures and labels, to train on and to probe
 READINGS = {  # name -> geometry and method of the estimate
@@ -24,11 +25,14 @@ READINGS = {  # name -> geometry and method of the estimate
     "I-model": ("isotropic", "exact"),
     "L-model as printed": ("logits", "published"),
     "I-model as printed": ("isotropic", "published"),
+    "L-model as coded": ("logits", "code"),
 }
 SMALL: dict[str, Any] = {"network": "mlp", "size": 8, "probes": 20, "records": 40, "learning_rate": 0.05}  # of seconds
 unsettled = partial(Claim, settles_at="paper")  # what few small networks cannot decide
-_TAILS = {"exact": "integrated", "published": "published"}
+_TAILS = {"exact": "integrated", "published": "published", "code": "published"}
 _CLEAR = 5.0  # standard errors
+_RESAMPLES = 100
+_LAST = 1000  # iterations
 _LEFT = 10  # records that estimates and imitations need at least
 
 
@@ -152,6 +156,35 @@ def growth_of_each(steps: np.ndarray, means: Float[np.ndarray, "trial step class
     length = np.linalg.norm(means, axis=-1).mean(axis=-1)
     curves = {"growth": growth, "growth_rate": rate, "length": length, "adjusted_rate": rate * length}
     return xr.Dataset({name: (("trial", "step"), values) for name, values in curves.items()})
+
+
+def growth_of_mean(steps: np.ndarray, means: Float[np.ndarray, "trial step class logit"]) -> xr.Dataset:
+    """A − B of the average over networks, as the source reads it: its integral, rate, and rate times length.
+
+    `mean_…` over step, and `drawn_…` the same of resampled networks.
+    """
+
+    def read(paths: np.ndarray) -> np.ndarray:
+        """Of average paths (…, step, class, logit)."""
+        apart = np.linalg.norm(paths - paths.mean(axis=-2, keepdims=True), axis=(-1, -2))
+        growth = paths.shape[-2] * np.log(apart / apart[..., :1])
+        rate = rate_of_change(steps, growth)
+        return np.stack([growth, rate, rate * np.linalg.norm(paths, axis=-1).mean(axis=-1)], axis=-2)
+
+    found, drawn = read(means.mean(axis=0)), resampled(bootstrap_weights(len(means), _RESAMPLES, 0), means, read)
+    curves: dict[str, Any] = {}
+    for row, name in enumerate(("growth", "rate", "adjusted_rate")):
+        curves |= {f"mean_{name}": ("step", found[row]), f"drawn_{name}": (("resample", "step"), drawn[:, row])}
+    return xr.Dataset(curves)
+
+
+def last_iterations(steps: np.ndarray) -> np.ndarray:
+    """Which steps are among the last 1000, over which the source averages; of a short run, in its last third.
+
+    >>> last_iterations(np.array([0, 5000, 9200, 10_000])).tolist()
+    [False, False, True, True]
+    """
+    return np.asarray(steps >= steps[-1] - min(_LAST, steps[-1] / 3))
 
 
 def at_end(record: xr.Dataset, name: str) -> Estimate:

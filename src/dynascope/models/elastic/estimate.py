@@ -48,7 +48,8 @@ def estimate_strengths(
     times: (time,).
     class_means: (time, class, feature) or (trial, time, class, feature); trials are averaged and give intervals.
     geometry: "logits" (features ≥ classes) or "isotropic".
-    method: "exact", or "published" for elastic (11) as printed (logits: three classes only), from the first time on.
+    method: "exact", or from the first time on "published" for elastic (11) as printed (logits: three classes only), or
+        "code" for the same as the source computes it, without the −1 beside X̄ᵀv₁.
     reference_time: t₀; by default the time after s first passes a tenth of its largest value.
     window: points of the Savitzky-Golay derivative (odd), by default chosen by `derivative.automatic_window`.
     tail: how `tails.tail_index` reads tail indices: "differentiated", "integrated" or "published" (D.19).
@@ -69,12 +70,12 @@ def estimate_strengths(
     (1.0, -0.2, True)
     """
     one_of("geometry", geometry, ["logits", "isotropic"])
-    one_of("method", method, ["exact", "published"])
+    one_of("method", method, ["exact", "published", "code"])
     one_of("tail", tail, TAILS)
     times, means, several = class_paths(times, class_means)
     average = means.mean(axis=0)  # (time, class, feature)
-    if method == "published":
-        begin, (reason, refused) = 0, _printed_doubt(average, geometry)
+    if method != "exact":
+        begin, (reason, refused) = 0, _printed_doubt(average, geometry, method)
     else:
         common, _ = _parts(average, geometry)
         begin = _reference(times, common, reference_time)
@@ -96,6 +97,21 @@ def estimate_strengths(
         estimates[f"{name}_low"], estimates[f"{name}_high"] = ends
     dataset = _labelled(times, estimates, begin, refused)
     return dataset.assign(reference_time=float(times[begin]), window=window, ok=not reason).assign_attrs(reason=reason)
+
+
+def integrated_strengths(
+    means: Float[np.ndarray, "*lead time class feature"], geometry: str, *, method: str
+) -> Float[np.ndarray, "*lead 3 time"]:
+    """A, B and A − B from average class means, from their first time on, without intervals; NaN stays NaN.
+
+    geometry, method: as in `estimate_strengths`. Source: elastic (11).
+
+    >>> means = np.exp(np.linspace(0.0, 1.0, 5))[:, None, None] * np.array([[1.0, 0.5], [0.2, 1.0]])
+    >>> integrated_strengths(means, "isotropic", method="published")[:, -1].round(6).tolist()
+    [2.0, 0.0, 2.0]
+    """
+    one_of("geometry", geometry, ["logits", "isotropic"])
+    return _reader(geometry, one_of("method", method, ["exact", "published", "code"]), 0)(means)[..., :3, :]
 
 
 def _parts(means: np.ndarray, geometry: str) -> tuple[np.ndarray, np.ndarray]:
@@ -125,8 +141,8 @@ def _reader(geometry: str, method: str, begin: int) -> Reader:
     def read(means: np.ndarray) -> np.ndarray:
         classes, features = means.shape[-2:]
         with np.errstate(divide="ignore", invalid="ignore"):  # what vanishes is refused elsewhere
-            if method == "published":
-                intra, inter = _printed(_printed_factors(means, geometry), classes, geometry)
+            if method != "exact":
+                intra, inter = _printed(_printed_factors(means, geometry, method), classes, geometry)
                 curves = [intra, inter, intra - inter]
             else:
                 sizes = [np.linalg.norm(part, axis=-1) for part in _parts(means, geometry)]
@@ -140,20 +156,21 @@ def _reader(geometry: str, method: str, begin: int) -> Reader:
     return read
 
 
-def _printed_factors(means: np.ndarray, geometry: str) -> tuple[np.ndarray, np.ndarray]:
+def _printed_factors(means: np.ndarray, geometry: str, method: str) -> tuple[np.ndarray, np.ndarray]:
     """The ratios ⟨X⟩ = X(t)/X(0) of (11), (…, time, component), whose logarithms make A and B."""
     if geometry == "isotropic":
         centre, apart = _parts(means, geometry)
     else:
         if means.shape[-2:] != (3, 3):
             raise ValueError(
-                f"method 'published' needs 3 classes and 3 logits, got {means.shape[-2]} and {means.shape[-1]}; "
+                f"method {method!r} needs 3 classes and 3 logits, got {means.shape[-2]} and {means.shape[-1]}; "
                 "use 'exact'"
             )
         first = np.array([1, -1, -1, -1, 1, -1, -2, -2, 0]) / 4  # (D.2)
         second = np.array([2, -1, -1, -1, 2, -1, 0, 0, 0]) / 3 - 4 / 3 * first
         flat = means.reshape((*means.shape[:-2], 9))
-        centre, apart = (flat @ first - 1)[..., None], (flat @ second)[..., None]
+        shift = 1.0 if method == "published" else 0.0
+        centre, apart = (flat @ first - shift)[..., None], (flat @ second)[..., None]
     with np.errstate(divide="ignore", invalid="ignore"):
         return centre / centre[..., :1, :], apart / apart[..., :1, :]
 
@@ -164,8 +181,8 @@ def _printed(ratios: tuple[np.ndarray, np.ndarray], classes: int, geometry: str)
     return shared + (classes - 1) * own, inter
 
 
-def _printed_doubt(average: np.ndarray, geometry: str) -> tuple[str, tuple[str, ...]]:
-    ratios = _printed_factors(average, geometry)
+def _printed_doubt(average: np.ndarray, geometry: str, method: str) -> tuple[str, tuple[str, ...]]:
+    ratios = _printed_factors(average, geometry, method)
     if all(np.all(ratio > 0) for ratio in ratios):
         return "", ()
     return "a factor changes sign or vanishes, which the absolute values of the printed form hide", ()
