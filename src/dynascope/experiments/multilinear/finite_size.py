@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from dynascope import plots
-from dynascope.experiments.claims import Claim, Judgement, below, corrected, equal
+from dynascope.experiments.claims import Claim, Judgement, below, equal
 from dynascope.experiments.experiment import Axes, Experiment, Panels
 from dynascope.experiments.sources import layerwise
 from dynascope.models.multilinear import Multilinear
