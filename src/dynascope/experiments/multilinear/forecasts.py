@@ -73,7 +73,7 @@ def left_out(record: xr.Dataset, kind: str, measure: Callable[[xr.Dataset], np.n
     """A measure, and its error by leaving out one trial after another, both of one skill alone and of all."""
     trials = record.sizes[f"{kind}_trial"]
     left = np.stack([measure(record.drop_isel({f"{kind}_trial": [trial]})) for trial in range(trials)])
-    return Estimate(measure(record), np.asarray(np.sqrt((trials - 1) * left.var(axis=0))))
+    return Estimate(measure(record), np.asarray(np.sqrt((trials - 1) * left.var(axis=0))), trials)
 
 
 def passing(x: np.ndarray, curve: np.ndarray, level: float = 0.5) -> float:
