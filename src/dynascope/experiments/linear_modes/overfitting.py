@@ -188,8 +188,8 @@ EXPERIMENT = Experiment(
         ),
         Claim(
             "fig-1.3-benign",
-            "noise is interpolated with the printed spectrum, yet the fit is close to the target: error below a tenth of "
-            "its energy",
+            "with the printed spectrum noise is interpolated, yet the fit is close to the target: its error is below a "
+            "tenth of the target's energy",
             lambda r: _benign(r, 0),
             layerwise(figure="1.3"),
             settles_at="laptop",
