@@ -300,6 +300,7 @@ EXPERIMENT = Experiment(
             "(5.2) with the rate calibrated on one skill alone predicts how networks learn the other skills in time",
             partial(_foreseen, form="time"),
             layerwise(figure="5.1(a)"),
+            settles_at="paper",  # as the next three: the statement is on the large task, and needs its runs
         ),
         Claim(
             "fig-5.1b-networks",
@@ -307,6 +308,7 @@ EXPERIMENT = Experiment(
             "from data",
             partial(_foreseen, form="data_printed"),
             layerwise(figure="5.1(b)"),
+            settles_at="paper",
         ),
         Claim(
             "fig-5.1b-corrected",
@@ -315,12 +317,14 @@ EXPERIMENT = Experiment(
             partial(_foreseen, form="data"),
             layerwise(equation="5.5", figure="5.1(b)"),
             kind="derived",
+            settles_at="paper",
         ),
         Claim(
             "fig-5.1c-networks",
             "(5.9) with N_c calibrated on one skill alone predicts which skills networks of some width learn",
             partial(_foreseen, form="parameters"),
             layerwise(figure="5.1(c)"),
+            settles_at="paper",
         ),
         Claim(
             "fig-5.1a-instances",
