@@ -59,6 +59,43 @@ def test_kappa_meets_explicit_operators(seed, outputs, features):
     assert np.isclose(minimum_feature_distance(x, twice), _explicit_kappa(x, y), atol=1e-10)
 
 
+def test_kappa_jumps_with_faint_outputs_unless_they_count_in_proportion():
+    """10 features, 97 outputs: noise fills the directions in which the outputs are 0."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(1000, 10))
+    y = x @ np.linalg.qr(random.normal(size=(97, 10)))[0].T
+    noise = random.normal(size=y.shape)
+    clean, spoilt = (minimum_feature_distance(x, each) for each in (y, y + 1e-7 * noise))
+    assert clean < 0.01
+    assert spoilt > 0.6
+    levels = 10.0 ** np.arange(-9, -1)
+    path = [float(minimum_feature_distance(x, y + level * noise, least_share=0.01)) for level in levels]
+    assert np.all(np.abs(np.array(path) - clean) < 1e-4 + 100 * levels**2)
+
+
+@given(seeds)
+def test_kappa_is_continuous_where_directions_change_places(seed):
+    """Also at the share from which on directions count as a whole, and where two have the same share."""
+    random = np.random.default_rng(seed)
+    x, turn = random.normal(size=(60, 6)), np.linalg.qr(random.normal(size=(60, 4)))[0]
+    turn = np.linalg.qr(turn - turn.mean(axis=0))[0]
+    for sizes in ([1.0, 0.5, 0.1, 0.1], [1.0, 1.0, 0.1, 0.05]):
+        shares = np.square(sizes) / np.square(sizes).sum()
+        step = 1e-6 * random.normal(size=(60, 4))
+        here, there = (
+            float(minimum_feature_distance(x, turn * sizes + each, least_share=shares[2])) for each in (0.0, step)
+        )
+        assert abs(here - there) < 1e-3
+
+
+def test_kappa_does_not_see_whether_equal_outputs_are_faint():
+    x, labels = _minimal(5, 8, 6, 0)
+    onehot = np.eye(5)[labels]
+    assert abs(minimum_feature_distance(x, onehot, least_share=0.9)) < 1e-10
+    found = feature_spectrum(x, x, onehot, onehot, least_share=0.01)
+    assert found.attrs["least_share"] == "0.01"
+
+
 def test_kappa_in_pieces_is_the_same(monkeypatch):
     random = np.random.default_rng(0)
     for shape in ((50, 30), (30, 50)):
@@ -202,6 +239,10 @@ BAD = {
         "features must differ between samples",
     ),
     "constant": (lambda: minimum_feature_distance(np.eye(9), np.ones(9)), "outputs must differ between samples"),
+    "share": (
+        lambda: minimum_feature_distance(np.eye(9), np.ones(9), least_share=0.01),
+        "outputs must differ between samples",
+    ),
     "nothing": (lambda: minimum_feature_distance(np.eye(9), np.zeros(9)), "outputs must not be 0 everywhere"),
     "lengths": (lambda: minimum_feature_distance(np.eye(9), np.ones(8)), "outputs must be .* for 9 samples"),
     "nan": (lambda: cka(np.eye(3) * np.nan, np.eye(3)), "features must be finite"),

@@ -115,7 +115,7 @@ class _Centred:
         return total**0.5
 
 
-def minimum_feature_distance(features: ArrayLike, outputs: ArrayLike) -> Array:
+def minimum_feature_distance(features: ArrayLike, outputs: ArrayLike, *, least_share: float = 0.0) -> Array:
     """Measure how far features are from the fewest that can express the outputs: κ = 1 − CKA(T, T_MP).
 
     T is the kernel of the features and T_MP = a_1 |1⟩⟨1| + a_2 P the minimum-projection operator, P the projection on
@@ -125,6 +125,10 @@ def minimum_feature_distance(features: ArrayLike, outputs: ArrayLike) -> Array:
     features: Φ of the last layer, (sample, feature, …). outputs: f̂, (sample,) or (sample, output), their span of N
     samples, without what is rounding. Both NumPy, PyTorch or JAX, in any units; κ does not change when features turn,
     shift or scale, or outputs mix among each other. Returns one float64 number of the kind that went in.
+    least_share: 0 takes every direction of the outputs above rounding as a whole, however faint: outputs that nearly
+        lie in few directions then have a κ that jumps with the slightest noise. Above 0, principal directions i of the
+        centred outputs with a share λ_i/Σλ of their variance count by min(1, λ_i/(least_share Σλ)) in P, which makes κ
+        a continuous function of the outputs; it then depends on how they are mixed. 0.01 is of use.
     Assumes balanced classes. Definition 1 (two eigenspaces) agrees with (2.8) only where the outputs span the constant,
     as one-hot outputs do; (2.8) is what is computed. With fewer samples than features κ is too low. No N × N matrix is
     formed: 20,000 × 1024 takes about a second and 0.5 GB. Source: layerwise (2.8), (2.9), Definition 2.
@@ -133,10 +137,21 @@ def minimum_feature_distance(features: ArrayLike, outputs: ArrayLike) -> Array:
     >>> abs(float(minimum_feature_distance(np.eye(3)[labels], np.eye(3)[labels]))) < 1e-12
     True
     """
+    least_share = scalar("least_share", least_share, at_least=0.0)
     with checked(features=features, outputs=outputs) as (xp, x, y):
         x = rows_of(xp, "features", x)
         y = _functions(xp, "outputs", xp.astype(y, xp.float64), x.shape[0])
-        return 1 - _alignment(xp, x, basis(xp, y, epsilon=rounding_of(outputs)), "outputs")
+        span = _weighted(xp, y, least_share) if least_share else basis(xp, y, epsilon=rounding_of(outputs))
+        return 1 - _alignment(xp, x, span, "outputs")
+
+
+def _weighted(xp: Namespace, outputs: Array, least_share: float) -> Array:
+    """Principal directions of the centred outputs, (sample, direction), faint ones shorter: u_i √w_i."""
+    left, sizes, _ = xp.linalg.svd(outputs - xp.mean(outputs, axis=0), full_matrices=False)
+    if float(xp.max(sizes)) <= rounding_of(outputs):  # the largest output is 1
+        raise ValueError(f"outputs must differ between samples, got the same for all {outputs.shape[0]}")
+    share = sizes**2 / xp.sum(sizes**2)
+    return left * xp.sqrt(xp.clip(share / least_share, max=1.0))
 
 
 def _functions(xp: Namespace, name: str, values: Array, samples: int) -> Array:
@@ -184,6 +199,7 @@ def feature_spectrum(
     outputs: ArrayLike,
     *,
     threshold: float = THRESHOLD,
+    least_share: float = 0.0,
     published: bool = False,
 ) -> xr.Dataset:
     """Find a layer's orthogonal features, and how strong, how useful and how much used each is.
@@ -196,6 +212,7 @@ def feature_spectrum(
     test_features: other samples, same features; more samples than features.
     targets, outputs: f*, f̂ at the test samples, (sample,) or (sample, output), as numbers: labels go in as one-hot
         rows.
+    least_share: of κ, see `minimum_feature_distance`; the result has it, and the threshold, among its attributes.
     published: the printed forms; docs/measures.md says in which three ways ours differ.
 
     Returns over feature (strongest first, without those below 1e-12 of the strongest): intensity, quality, utilization
@@ -230,8 +247,9 @@ def feature_spectrum(
             shares = {n: _shares(xp, frame, kept, basis(xp, v, epsilon=spans[n])) for n, v in f.items()}
         first = functions[:, 0]
         overlap = float(xp.abs(xp.mean(first)) / xp.sqrt(xp.mean(first**2)))
-        kappa = float(minimum_feature_distance(test, output))
-        return _labelled(to_numpy(intensity), shares, overlap=overlap, kappa=kappa, threshold=threshold)
+        kappa = float(minimum_feature_distance(test, output, least_share=least_share))
+        found = _labelled(to_numpy(intensity), shares, overlap=overlap, kappa=kappa, threshold=threshold)
+        return found.assign_attrs(least_share=str(least_share))
 
 
 def _refuse_labels(xp: Namespace, **given: ArrayLike) -> None:

@@ -49,3 +49,12 @@ def test_a_wrong_measure_is_caught(case, failed, monkeypatch):
     monkeypatch.setattr(module, name, spoil(getattr(module, name)))
     experiment = find("features/definitions")
     assert claim in failed(experiment.name, experiment.record(replace(experiment.settings("smoke"), draws=draws)))
+
+
+def test_another_operator_is_caught(failed):
+    experiment = find("features/definitions")
+    record = experiment.record(replace(experiment.settings("smoke"), draws=2))
+    spoilt = record.assign(eigenvalues=record["eigenvalues"] * (1 + 1e-6))
+    assert failed(experiment.name, spoilt) - failed(experiment.name, record) == {"def-1-eigenspaces"}
+    squared = record.assign(utilization_printed=record["utilization"])  # no erratum where nothing differs
+    assert failed(experiment.name, squared) - failed(experiment.name, record) == {"eq-2.5-utilization"}

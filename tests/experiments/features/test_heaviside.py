@@ -6,7 +6,7 @@ from dynascope.experiments.features import heaviside
 from dynascope.experiments.registry import find
 
 UNTRAINED = heaviside.Config(
-    width=100, networks=2, batch_size=10, steps=20, learning_rate=1e-6, initial_networks=6, samples=400
+    width=100, networks=3, batch_size=10, steps=20, learning_rate=1e-6, initial_networks=6, samples=400
 )
 
 
@@ -19,7 +19,7 @@ def found(failed):
 
 @pytest.mark.ci
 def test_a_network_that_does_not_train_is_caught(found):
-    assert {"table-2.1-trained-quality", "fig-2.2-single-feature"} <= found()
+    assert {"table-2.1-trained-quality", "fig-2.2-single-feature", "fig-2.2-fewer"} <= found()
 
 
 @pytest.mark.ci

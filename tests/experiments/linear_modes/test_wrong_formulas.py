@@ -44,6 +44,17 @@ SPOILT = {
         lambda r: {name: (r[name].dims, r[name].values[[0, 0, 2, 2]]) for name in ("share", "noise_loss")},
         {"eq1.35-learnability", "eq1.35-noise-loss"},
     ),
+    "a fit that misses the target": (
+        "overfitting",
+        lambda r: {"missed": r["missed"] + 0.1, "noise_energy": r["noise_energy"] + 1.0},
+        {"fig-1.3-hundredth"},
+    ),
+    "eigenfunctions of another size": (
+        "eigenmodes",
+        lambda r: {"mean_square": 1.2 * r["mean_square"]},
+        {"alg1-spectrum"},
+    ),
+    "another lever": ("levers", lambda r: {"through_target": 1.001 * r["through_target"]}, {"table-6.1-one-lever"}),
     "everything is learned": (
         "overfitting",
         lambda r: {name: 0 * r[name] + 1 for name in ("theory_share", "theory_overfitting")},

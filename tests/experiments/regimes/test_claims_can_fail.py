@@ -13,8 +13,8 @@ from dynascope.experiments.regimes.last_layer import FULL, LAST
 from dynascope.experiments.regimes.lazy import LAZY
 from dynascope.experiments.registry import find, names
 
-NETWORKS = 3
-JITTER = np.array([-0.005, 0.0, 0.005])
+NETWORKS = 7
+JITTER = np.linspace(-0.005, 0.005, NETWORKS)
 
 
 def verdicts(name, record):
@@ -64,14 +64,14 @@ RIGHT = {
         "1000 images": (0.9, 0.02, 10, 10),
     },
     "learning_rate": {
-        "rate 0.05": (0.9, 0.02, 10, 10),
-        "rate 0.005": (0.9, 0.05, 10, 10),
-        "rate 0.0005": (0.5, 0.4, 10, 10),
-        "no weight decay": (0.9, 0.06, 10, 10),
+        "rate 0.1": (0.98, 0.02, 10, 10),
+        "rate 0.03": (0.98, 0.05, 10, 10),
+        "rate 0.01": (0.5, 0.4, 10, 10),
+        "no weight decay": (0.98, 0.2, 10, 10),
     },
     "architecture": {
-        "MLP": (0.9, 0.4, 10, 10),
-        "MLP with batch norm": (0.9, 0.05, 10, 10),
+        "MLP": (0.9, 0.5, 10, 10),
+        "MLP with batch norm": (0.9, 0.25, 10, 10),
         "ResNet18": (0.9, 0.02, 10, 10),
         "VGG16": (0.9, 0.02, 10, 10),
     },
@@ -85,12 +85,12 @@ SWAPPED = {
     "classes": {"fig-2.4-classes"},
     "data_size": {"fig-7.1-kappa", "fig-7.1-accuracy"},
     "learning_rate": {"fig-7.2b-kappa"},
-    "architecture": {"fig-7.3-kappa", "fig-7.4-architecture", "table-2.2-vgg"},
+    "architecture": {"fig-7.3-kappa", "table-2.2-vgg"},
 }
 
 
 def labelled(name, record):
-    if name == "labels":  # random labels are fitted
+    if name in ("labels", "learning_rate"):  # training sets are fitted
         record["accuracy"].loc[{"probe": "train"}] = 1.0
     return record
 
@@ -114,6 +114,29 @@ def test_features_that_concentrate_late_are_caught():
     record = cases(**RIGHT["architecture"])
     record["kappa"][:] = record["kappa"].values[..., ::-1, :] + 0.0
     assert verdicts("architecture", record)["fig-7.4-early"] == "not reproduced"
+
+
+def test_a_residual_network_is_held_against_one_with_batch_norm():
+    record = cases(**RIGHT["architecture"] | {"MLP with batch norm": (0.9, 0.02, 10, 10)})
+    assert verdicts("architecture", record)["fig-7.4-architecture"] == "not reproduced"
+
+
+def test_networks_that_are_not_fitted_settle_nothing():
+    record = labelled("learning_rate", cases(**RIGHT["learning_rate"]))
+    record["accuracy"].loc[{"probe": "train", "case": "rate 0.01"}] = 0.8
+    found = verdicts("learning_rate", record)
+    assert found["fig-7.2a-kappa"] == found["fig-7.2a-accuracy"] == "not determined"
+    assert found["fig-7.2b-kappa"] == "reproduced"
+
+
+def test_cases_of_unequal_length_are_read_at_their_own_end():
+    record = labelled("learning_rate", cases(**RIGHT["learning_rate"]))
+    right = verdicts("learning_rate", record)
+    for name in ("kappa", "accuracy"):
+        values = record[name].sel(case="rate 0.1")
+        record[name].loc[{"case": "rate 0.1"}] = values.shift(step=-1)
+        record[name].loc[{"case": "rate 0.1", "step": 10}] = values.sel(step=100)
+    assert verdicts("learning_rate", record) == right
 
 
 def grokked(late, early, kappa):
@@ -161,17 +184,21 @@ def modular(test, kappa):
             "accuracy": (dims, accuracy),
             "kappa": (dims, distance),
             "effective_dimension": (dims, 30 * distance),
+            "strong_kappa": (("moment", "trial"), np.array(kappa)[:, None] + JITTER / 5),
+            "least_share": 0.01,
         },
-        coords={"step": [0, 10, 100], "probe": ["train", "test"]},
+        coords={"step": [0, 10, 100], "probe": ["train", "test"], "moment": [200, 3000]},
         attrs=made_with(modulus=97),
     )
 
 
 def test_claims_on_modular_division():
-    right = verdicts("modular_division", modular((0.1, 1.0), (0.5, 0.05)))
-    assert set(right.values()) == {"reproduced"}
-    wrong = verdicts("modular_division", modular((0.99, 1.0), (0.05, 0.5)))
-    assert set(wrong.values()) == {"not reproduced"}
+    record = modular((0.1, 1.0), (0.5, 0.05))
+    record["kappa"] = 1 - record["kappa"]  # with every direction it rises
+    assert set(verdicts("modular_division", record).values()) == {"reproduced"}
+    wrong = modular((0.99, 1.0), (0.05, 0.5))
+    wrong["kappa"] = 1 - wrong["kappa"]
+    assert set(verdicts("modular_division", wrong).values()) == {"not reproduced"}
     small = modular((0.1, 1.0), (0.5, 0.05)).assign_attrs(made_with(modulus=23))
     assert verdicts("modular_division", small)["fig-6.4-minimal"] == "not run"
 

@@ -124,12 +124,13 @@ def _noise_time(record: xr.Dataset) -> Judgement:
     return corrected(over_trials(record["noise_time"]), expected, 0.25 * expected, published=printed, note=note)
 
 
-def _benign(record: xr.Dataset) -> Judgement:
+def _benign(record: xr.Dataset, tail: int) -> Judgement:
     missed, error = over_trials(record["missed"].isel(target=0))
     noise = 2 * float(record["noise"]) ** 2 * record["noise_energy"].median("trial").values  # beside |f*|² = ½
-    printed, hundredth = missed + noise
-    note = "error energy beside the target's, with a tail of a hundredth and median noise; with the printed tail it is "
-    return below(Estimate(hundredth, error[1]), 0.1, note=f"{note}{printed:.2f}")
+    total = missed + noise
+    note = "error energy beside the target's, with median noise; "
+    other = f"with {'a hundredth of the' if tail == 0 else 'the'} printed tail it is {total[1 - tail]:.2f}"
+    return below(Estimate(total[tail], error[tail], record.sizes["trial"]), 0.1, note=note + other)
 
 
 def _missed(record: xr.Dataset) -> Judgement:
@@ -187,9 +188,18 @@ EXPERIMENT = Experiment(
         ),
         Claim(
             "fig-1.3-benign",
-            "noise is interpolated, yet the fit is close to the target",
-            _benign,
+            "with the printed spectrum noise is interpolated, yet the fit is close to the target: its error is below a "
+            "tenth of the target's energy",
+            lambda r: _benign(r, 0),
             layerwise(figure="1.3"),
+            settles_at="laptop",
+        ),
+        Claim(
+            "fig-1.3-hundredth",
+            "with a tail a hundredth as strong noise is interpolated, yet the fit is close to the target",
+            lambda r: _benign(r, 1),
+            layerwise(figure="1.3"),
+            kind="own",
         ),
         Claim(
             "fig-1.3-signal",

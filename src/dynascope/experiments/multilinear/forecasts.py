@@ -27,7 +27,7 @@ def forecast(record: xr.Dataset, form: str) -> xr.Dataset:
     """Calibrate one curve on one skill alone and predict all: value, low, high, fit (x alone), predicted (skill, x)."""
     kind, printed = FORMS[form], form == "data_printed"
     target, alone, skills = float(record["target"]), f"alone_{kind}", record["skill"].values
-    measured = target * record[f"{kind}_alone"].transpose(f"{kind}_trial", alone).values
+    measured = target * record[f"{kind}_alone"].transpose(..., alone).values
     fit = estimate_emergence(kind, record[alone].values, measured, model=model(record, 1), published=printed)
     value, x = float(fit["value"]), record[kind].values
     predicted = model(record, len(skills)).emergence(kind, skills, x, calibration=value, published=printed)
@@ -73,7 +73,7 @@ def left_out(record: xr.Dataset, kind: str, measure: Callable[[xr.Dataset], np.n
     """A measure, and its error by leaving out one trial after another, both of one skill alone and of all."""
     trials = record.sizes[f"{kind}_trial"]
     left = np.stack([measure(record.drop_isel({f"{kind}_trial": [trial]})) for trial in range(trials)])
-    return Estimate(measure(record), np.asarray(np.sqrt((trials - 1) * left.var(axis=0))))
+    return Estimate(measure(record), np.asarray(np.sqrt((trials - 1) * left.var(axis=0))), trials)
 
 
 def passing(x: np.ndarray, curve: np.ndarray, level: float = 0.5) -> float:

@@ -37,4 +37,5 @@ EXPERIMENT = regime(
             lambda record: not_run("needs CIFAR-100, which is not at hand"),
         ),
     ),
+    smoke={"seeds": 6},
 )

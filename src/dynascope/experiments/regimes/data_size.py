@@ -9,7 +9,7 @@ from dynascope.experiments.regimes import recipe
 from dynascope.experiments.regimes.recipe import PAPER, Recipe, final, regime
 from dynascope.experiments.sources import layerwise
 
-SIZES = (0.05, 0.25, 1.0)  # parts of the training set
+SIZES = (0.02, 0.2, 1.0)  # parts of the training set
 
 
 def run(config: Recipe) -> xr.Dataset:
@@ -41,5 +41,6 @@ EXPERIMENT = regime(
         Claim("fig-7.1-kappa", "more data bring features closer to minimal (κ falls)", _falls),
         Claim("fig-7.1-accuracy", "more data make the network generalize better", _learns),
     ),
-    paper=PAPER | {"data": "fashion", "train_per_class": 900},
+    smoke={"seeds": 6},
+    paper=PAPER | {"data": "fashion", "train_per_class": 900, "steps": 3000},
 )

@@ -4,7 +4,7 @@ The network is fully connected.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -26,33 +26,45 @@ class Config:
     """Four layers of tanh units, half the mean square error of one-hot labels, Adam; thesis, section 6.4.3.
 
     The thesis uses 1000 images of MNIST, 2000 epochs of batches of 128. At `smoke` scikit-learn's digits stand in.
+    procedure: text; or code, as in `CODE`: the authors' code takes the mean square error itself, which to Adam is half
+    of the weight decay, and biases start as PyTorch has them
     """
 
     data: str = "mnist"
     train_per_class: int = 100
     test_per_class: int = 200
     width: int = 512
-    seeds: int = 4
+    seeds: int = 10
     steps: int = 14_000
     batch_size: int = 128
     learning_rate: float = 1e-3
     weight_decay: float = 1e-4
+    procedure: Literal["text", "code"] = "text"
     records: int = 50
     seed: int = 65
+
+
+CODE = Config(procedure="code")
 
 
 def run(config: Config) -> xr.Dataset:
     """Train all rows of the table beside each other, several networks of each, and follow them on log-spaced steps."""
     x, y, xt, yt = images(config.data, per_class=(config.train_per_class, config.test_per_class), seed=config.seed)
     rows = np.repeat(np.array(list(TABLE.values())), config.seeds, axis=0)
-    shared = ("learning_rate", "weight_decay", "batch_size", "seed")
+    shared, init = ("learning_rate", "batch_size", "seed"), "lecun"
+    weight_decay = config.weight_decay
+    if config.procedure == "code":
+        # PyTorch's weights have a third of the variance of LeCun's; its biases are not scaled
+        init, weight_decay = "default", weight_decay / 2
+        rows = rows * [np.sqrt(3), 1, 1, 1]
     ensemble = networks.Ensemble(
-        networks.MLP(x.shape[1:], 10, width=config.width, depth=3, activation="tanh", init="lecun"),
+        networks.MLP(x.shape[1:], 10, width=config.width, depth=3, activation="tanh", init=init),
         trials=len(rows),
         vary=dict(zip(_SETTINGS, rows.T, strict=True)),
         loss="mse",
         optimizer="adam",
         sampling="shuffled",
+        weight_decay=weight_decay,
         **{name: getattr(config, name) for name in shared},
     )
     steps = np.unique(np.geomspace(1, config.steps, config.records).round().astype(int))
@@ -139,8 +151,8 @@ _SMALL = {
     "train_per_class": 20,
     "test_per_class": 30,
     "width": 64,
-    "seeds": 3,
-    "steps": 1300,
+    "seeds": 4,
+    "steps": 1000,
     "batch_size": 64,
     "learning_rate": 2e-3,
     "weight_decay": 1e-3,
@@ -167,12 +179,14 @@ EXPERIMENT = Experiment(
             "with any of the four techniques the network generalizes better by the time that it fits its training set",
             lambda seen: above(*_levers(seen.then), note="test accuracy at that moment, beside the default's"),
             layerwise(figure="6.5(b), 6.5(c), 6.5(d), 6.5(e)", table="6.1"),
+            settles_at="laptop",  # as the next one: of four networks the spread decides
         ),
         Claim(
             "fig-6.5-richer",
             "any of the four techniques makes features smaller in number when the training set is fitted (κ falls)",
             lambda seen: below(*_levers(seen.kappa), note="κ on test samples at that moment, beside the default's"),
             layerwise(section="6.4.3"),
+            settles_at="laptop",
         ),
     ),
     picture=plot,
@@ -182,7 +196,7 @@ EXPERIMENT = Experiment(
         "train_per_class": 50,
         "test_per_class": 100,
         "width": 100,
-        "seeds": 3,
+        "seeds": 8,
         "steps": 5000,
         "batch_size": 100,
         "records": 30,

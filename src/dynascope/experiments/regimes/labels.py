@@ -21,7 +21,7 @@ def run(config: Recipe) -> xr.Dataset:
 
 def _trained(record: xr.Dataset, name: str, case: str) -> np.ndarray:
     """Values of the networks of a case at the end, on training samples."""
-    return record[name].sel(case=case, probe="train").isel(step=-1).values
+    return recipe.at_the_end(record, name, case, "train")
 
 
 EXPERIMENT = regime(

@@ -1,5 +1,8 @@
 """layerwise Figure 7.2: Learning rate and weight decay."""
 
+from dataclasses import replace
+
+import numpy as np
 import xarray as xr
 
 from dynascope.experiments.claims import Claim, Judgement
@@ -7,31 +10,41 @@ from dynascope.experiments.regimes import recipe
 from dynascope.experiments.regimes.recipe import PAPER, Recipe, final, regime
 from dynascope.experiments.sources import layerwise
 
-RATES = (1.0, 0.3, 0.01)  # of the recipe's learning rate
+RATES = (1.0, 0.3, 0.1)  # of the recipe's learning rate
+_EQUALLY = "steps × learning rate are the same, and all training sets are fitted"
+FITTED = 0.95  # training accuracy from which on a network counts as trained
 
 
 def run(config: Recipe) -> xr.Dataset:
-    """Three learning rates with the recipe's weight decay, and the highest without any."""
+    """Three learning rates with the recipe's weight decay, the lower the longer, and the highest without any."""
     data, cases = recipe.load(config), {}
     for part in RATES:
         rate = config.learning_rate * part
-        cases[f"rate {rate:g}"] = recipe.train(config, data, ensemble={"learning_rate": rate})
+        longer = replace(config, steps=round(config.steps / part))
+        cases[f"rate {rate:g}"] = recipe.train(longer, data, ensemble={"learning_rate": rate})
     cases["no weight decay"] = recipe.train(config, data, ensemble={"weight_decay": 0.0})
     return recipe.gather(cases)
 
 
+def _trained(record: xr.Dataset, name: str) -> list[np.ndarray]:
+    """Values of each case at its end; NaN for a network that has not fitted its training set."""
+    cases = record["case"].values
+    reached = [recipe.at_the_end(record, "accuracy", case, "train") >= FITTED for case in cases]
+    return [np.where(fit, final(record, name, case), np.nan) for fit, case in zip(reached, cases, strict=True)]
+
+
 def _slow(record: xr.Dataset) -> Judgement:
-    high, middle, low, _ = (final(record, "kappa", case) for case in record["case"].values)
-    return recipe.exceeds((low, middle), (low, high), note="κ of the lowest, and others")
+    high, middle, low, _ = _trained(record, "kappa")
+    return recipe.exceeds((low, middle), (low, high), note=f"κ of the lowest, and others; {_EQUALLY}")
 
 
 def _slow_accuracy(record: xr.Dataset) -> Judgement:
-    high, middle, low, _ = (final(record, "accuracy", case) for case in record["case"].values)
-    return recipe.exceeds((middle, low), (high, low))
+    high, middle, low, _ = _trained(record, "accuracy")
+    return recipe.exceeds((middle, low), (high, low), note=f"test accuracies; {_EQUALLY}")
 
 
 def _decay(record: xr.Dataset) -> Judgement:
-    high, *_, plain = (final(record, "kappa", case) for case in record["case"].values)
+    high, *_, plain = _trained(record, "kappa")
     return recipe.exceeds((plain, high), note="κ without weight decay, beside that with it")
 
 
@@ -45,19 +58,23 @@ EXPERIMENT = regime(
             "the lowest learning rate leaves the features furthest from minimal",
             _slow,
             layerwise(figure="7.2(a)"),
+            settles_at="laptop",  # as the others here: digits are fitted at any rate, by few networks
         ),
         Claim(
             "fig-7.2a-accuracy",
             "the lowest learning rate performs worst",
             _slow_accuracy,
             layerwise(figure="7.2(a)"),
+            settles_at="laptop",
         ),
         Claim(
             "fig-7.2b-kappa",
             "weight decay brings features closer to minimal (κ falls)",
             _decay,
             layerwise(figure="7.2(b)"),
+            settles_at="laptop",
         ),
     ),
+    smoke={"steps": 100},
     paper=PAPER | {"data": "fashion", "train_per_class": 900},
 )

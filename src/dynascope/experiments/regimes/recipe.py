@@ -55,6 +55,7 @@ LAPTOP: dict[str, Any] = {
     "data": "mnist",
     "train_per_class": 300,
     "test_per_class": 100,
+    "seeds": 6,
     "width": 128,
     "steps": 1500,
     "batch_size": 100,
@@ -64,6 +65,7 @@ PAPER: dict[str, Any] = LAPTOP | {
     "train_per_class": 1000,
     "test_per_class": 200,
     "network": "resnet",
+    "seeds": 10,
     "width": 8,
     "steps": 1200,
     "batch_size": 128,
@@ -153,10 +155,16 @@ def gather(cases: Mapping[str, xr.Dataset]) -> xr.Dataset:
 
 def final(record: xr.Dataset, name: str, case: str) -> np.ndarray:
     """Values of the networks of a case at the end, on test samples."""
+    return at_the_end(record, name, case, "test")
+
+
+def at_the_end(record: xr.Dataset, name: str, case: str, probe: str) -> np.ndarray:
+    """Values of the networks of a case at its own last step: cases may be trained for unequal times."""
     values = record[name].sel(case=case)
     if "step" in values.dims:
-        values = values.isel(step=-1)
-    return np.asarray(values.sel(probe="test") if "probe" in values.dims else values, float)
+        known = record["kappa"].sel(case=case, probe="test").notnull().any("trial")
+        values = values.isel(step=int(np.flatnonzero(known)[-1]))
+    return np.asarray(values.sel(probe=probe) if "probe" in values.dims else values, float)
 
 
 def means(*cases: np.ndarray) -> Estimate:
@@ -184,7 +192,8 @@ def plot(record: xr.Dataset) -> Figure:
             values = one[name] / one[name].isel(feature=0) if name == "intensity" else one[name]
             ax.plot(record["feature"], values, color=colour, label=shown)
             ax.set_xscale("log")
-        axes[0, 3].plot(record["step"], one["kappa"].sel(probe="test"), color=colour, marker=".", label=shown)
+        path = one["kappa"].sel(probe="test").dropna("step")
+        axes[0, 3].plot(path["step"], path, color=colour, marker=".", label=shown)
     for ax, label in zip(axes[0], labels, strict=True):
         ax.set(xlabel="feature, strongest first", ylabel=label)
     axes[0, 2].set_yscale("log")

@@ -41,5 +41,5 @@ EXPERIMENT = regime(
             lambda record: below(recipe.means(final(record, "kappa", ONE)), MINIMAL),
         ),
     ),
-    smoke={"train_per_class": 60, "steps": 500},
+    smoke={"train_per_class": 60, "steps": 500, "seeds": 6},
 )
