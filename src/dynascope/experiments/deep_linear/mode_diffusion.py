@@ -62,7 +62,7 @@ def _amplitude(record: xr.Dataset) -> Judgement:
 
 def _height(record: xr.Dataset) -> Judgement:
     ratio = over_trials(np.log2(record["diffusion"].max("time") / record["predicted_diffusion"].max("time")))
-    return below(Estimate(np.abs(ratio.mean), ratio.error), 1.0, note=f"log2 ratio {ratio.mean.round(2)}")
+    return below(Estimate(np.abs(ratio.mean), ratio.error, ratio.runs), 1.0, note=f"log2 ratio {ratio.mean.round(2)}")
 
 
 def _vanishes(record: xr.Dataset) -> Judgement:

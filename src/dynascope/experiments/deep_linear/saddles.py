@@ -78,8 +78,8 @@ def _rank(record: xr.Dataset) -> Judgement:
     """The k-th rise must come after half of the mode before it and before half of the k-th one."""
     learned = _half_learned(record).sel(optimiser=["gd", "sgd"])
     rises = _rises(record).sel(optimiser=learned["optimiser"])
-    placed = (rises > learned.shift(mode=1, fill_value=-np.inf)) & (rises < learned)
-    note = "share of rises between half of the mode before and half of its own; gd, sgd. Most: above 1/2"
+    placed = ((rises > learned.shift(mode=1)) & (rises < learned)).isel(mode=slice(1, None))
+    note = "share of later rises between half of the mode before and half of its own; gd, sgd. Most: above 1/2"
     return above(over_trials(placed.mean("mode")), 0.5, note=note)
 
 

@@ -108,6 +108,7 @@ EXPERIMENT = Experiment(
         "duration": 24.0,
         "trials": 16,
         "save_points": 121,
+        "steps": 48,
     },
     paper={"trials": 100, "duration": 100.0, "save_points": 501},
     model="DeepLinear",
