@@ -50,6 +50,12 @@ WRONG = {
     ),
     "variance": ("mode_stationary", "stationary_moments", _swapped(variance=1.15), {"mode-eq18", "mode-eq18-sgd"}),
     "mode": ("mode_stationary", "stationary_moments", _swapped(mode=1.03), {"mode-eq17-mode"}),
+    "limit": (
+        "mode_stationary",
+        "diffusion",
+        lambda right, self, w: right(self, w) / np.asarray(w) ** 2,
+        {"mode-eq16-limit"},
+    ),
     "density": (
         "mode_stationary",
         "stationary_density",

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from dynascope import DeepLinear
-from dynascope.experiments.deep_linear import gradient_flow
+from dynascope.experiments.deep_linear import gradient_flow, saddles
 from dynascope.experiments.registry import find
 
 ALIGNED, FLOW, PEAKS = (f"deep_linear/{name}" for name in ("aligned_modes", "gradient_flow", "diffusion_peaks"))
@@ -88,3 +88,62 @@ def test_other_times_are_caught(failed):
     assert judged() == set()
     assert judged(sgd=1.1) == {"fig-3-same-time", "fig-3-modes"}
     assert judged(**{"sgd, mean loss": 5.0}) == {"fig-3-mean-loss"}
+
+
+SADDLES, SCALING, ENDS = (f"deep_linear/{name}" for name in ("saddles", "scaling", "mode_end_of_training"))
+
+
+@pytest.fixture(scope="module")
+def staged():
+    """Modes that are learned one after another, with the loss and rank that follow from them."""
+    times, sizes = np.linspace(0, 60, 601), np.array([1.0, 0.6, 0.3])
+    random = np.random.default_rng(1)
+    half = np.array([8.0, 22.0, 44.0]) + random.normal(0, 0.3, (4, 16, 3))
+    shares = 1 / (1 + np.exp(-3 * (times[:, None] - half[..., None, :])))  # (optimiser, trial, time, mode)
+    amplitude = sizes * shares
+    rank = (amplitude > 0.1).sum(axis=-1)
+    dims = ("optimiser", "trial", "time")
+    values = {
+        "amplitude": ((*dims, "mode"), amplitude),
+        "loss": (dims, ((sizes - amplitude) ** 2).sum(axis=-1) / 2 + 1e-6),
+        "rank": (dims, np.where(np.arange(4)[:, None, None] == 3, 8, rank)),  # isotropic noise raises it at once
+        "half": (("optimiser", "trial", "mode"), half),
+        "learned": (("optimiser", "trial", "mode"), half + 1.0),
+    }
+    return xr.Dataset(values, {"time": times, "optimiser": list(saddles.METHODS)})
+
+
+def test_other_stages_are_caught(staged, failed):
+    assert failed(SADDLES, staged) == {"fig-2-longer"}  # gd and SGD take as long
+    slower = staged["learned"] * xr.DataArray([1.0, 1.2, 1.0, 1.0], dims="optimiser")
+    assert failed(SADDLES, staged.assign(learned=slower)) == set()
+    noisy = staged["rank"].isel(optimiser=[0, 3, 2, 3]).assign_coords(optimiser=staged["optimiser"])
+    assert failed(SADDLES, staged.assign(rank=noisy)) == {"fig-2-rank", "fig-2-longer"}
+    ahead = staged["rank"].shift(time=-160, fill_value=3)
+    assert "fig-2-rank" in failed(SADDLES, staged.assign(rank=ahead))
+    smooth = xr.zeros_like(staged["loss"]) + np.exp(-staged["time"] / 10)
+    assert failed(SADDLES, staged.assign(loss=smooth)) == {"fig-2-plateaus", "fig-2-retained", "fig-2-longer"}
+
+
+@pytest.mark.ci
+def test_other_increments_are_caught(smoke, failed):
+    """Steps whose variance does not know the learning rate, or falls with the square of the batch."""
+    record, _ = smoke(SCALING)
+    assert not failed(SCALING, record)
+    alike = record["largest_by_rate"] / record["learning_rate"]
+    assert failed(SCALING, record.assign(largest_by_rate=alike)) == {"fig-9-linear"}
+    summed = record["largest_by_batch"] / record["batch_size"]
+    assert failed(SCALING, record.assign(largest_by_batch=summed)) == {"fig-10-linear"}
+
+
+@pytest.mark.ci
+def test_other_ends_are_caught(smoke, failed):
+    record, _ = smoke(ENDS)
+    missing = {"mode-fig4b", "mode-fig12"}
+    assert failed(ENDS, record) == missing
+    spread = record["network_langevin"] + xr.DataArray([4e-4, 2e-4], dims="network_step")  # as in the figures
+    assert failed(ENDS, record.assign(network_langevin=spread)) == {"fig-4b-network"}
+    assert failed(ENDS, record.assign(network_sgd=spread.isel(network_step=0))) == missing | {"fig-4a-network"}
+    calm = record.assign(network_isotropic=record["network_sgd"])
+    assert failed(ENDS, calm) == missing | {"fig-4c-network"}
+    assert failed(ENDS, record.assign(network_label=2 * record["network_label"])) == missing | {"fig-5-network"}

@@ -4,11 +4,14 @@ import dataclasses
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from dynascope import SpringBlock, grid
 from dynascope.experiments.registry import find
 
-REST, PATH, SETTLED = (f"spring_block/{name}" for name in ("equilibrium", "mean_path", "stationary_curvature"))
+REST, PATH, SETTLED, DIAGRAM = (
+    f"spring_block/{name}" for name in ("equilibrium", "mean_path", "stationary_curvature", "phase_diagram")
+)
 
 
 def test_blocks_that_stick_are_not_where_the_printed_form_puts_them(smoke, failed):
@@ -64,3 +67,16 @@ def test_a_curvature_outside_of_the_interval_is_caught(smoke, failed):
     record, _ = smoke(SETTLED)
     record["bounded"] = record["bounded"] + np.array([0.1, 0.0, 0.0, 0.0])[:, None]
     assert failed(SETTLED, record) >= {"eq7-interval", "eq7-bounded"}
+
+
+@pytest.mark.ci
+def test_energies_without_a_valley_are_caught(smoke, failed):
+    """Energies of springs bent at random, of chains that noise only bends, and of chains that are never straight."""
+    record, _ = smoke(DIAGRAM)
+    assert not failed(DIAGRAM, record)
+    random = record["energy"].copy(data=np.random.default_rng(0).chisquare(7, record["energy"].shape))
+    assert failed(DIAGRAM, record.assign(energy=random)) == {"fig-3-energy"}
+    rising = xr.zeros_like(record["energy"]) + record["noise"]
+    assert failed(DIAGRAM, record.assign(energy=rising)) == {"fig-3-energy"}
+    never = record.assign(curvature=record["curvature"] + 0.2)
+    assert failed(DIAGRAM, never) == {"fig-3-convex", "fig-3-energy"}

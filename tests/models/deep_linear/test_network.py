@@ -199,6 +199,7 @@ BAD = {
     "there is nothing to learn": {"teacher": (0.0,)},
     "learning_rate must be above 0": {"learning_rate": -0.1},
     "batch_size must be whole numbers": {"batch_size": 0},
+    "whitened needs data_size": {"data_size": 2, "whitened": True},
     "batch_size must be at most data_size": {"batch_size": 9, "data_size": 8},
     "label_noise must be at least 0": {"label_noise": -1.0},
     "must be positive semi-definite": {"label_noise_covariance": -np.eye(12)},
@@ -234,3 +235,12 @@ def test_bad_runs(message):
     rate = 0.6 if "learning_rate" in message else 0.005
     with pytest.raises(ValueError, match=message):
         DeepLinear(learning_rate=rate).simulate(**BAD_RUNS[message])
+
+
+def test_a_whitened_data_set_has_the_populations_gradient():
+    """Without label noise, that is: gradient descent on it is gradient descent on the population."""
+    fixed = DeepLinear(**SMALL, data_size=9, whitened=True).simulate(2.0, 2, method="gd", save_points=3)
+    drawn = DeepLinear(**SMALL, data_size=9).simulate(2.0, 2, method="gd", save_points=3)
+    population = DeepLinear(**SMALL).simulate(2.0, 2, method="gd", save_points=3)
+    np.testing.assert_allclose(fixed["amplitude"], population["amplitude"], atol=1e-12)
+    assert np.abs(drawn["amplitude"] - population["amplitude"]).max() > 1e-3

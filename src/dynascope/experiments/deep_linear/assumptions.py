@@ -131,7 +131,7 @@ EXPERIMENT = Experiment(
         ),
     ),
     picture=_picture,
-    smoke={"init_exponent": 1.6, "durations": (12.0, 30.0), "trials": 8, "save_points": 101},
+    smoke={"init_exponent": 1.6, "durations": (12.0, 30.0), "trials": 16, "save_points": 101},
     paper={"init_exponent": 3.0, "durations": (40.0, 700.0), "trials": 64, "save_points": 701},
     model="DeepLinear",
 )

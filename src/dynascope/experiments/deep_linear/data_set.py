@@ -1,12 +1,15 @@
-"""deep-linear Section J.3: Diffusion peaks on a finite data set."""
+"""deep-linear Section J.3: Diffusion peaks on a finite data set.
+
+The source says neither how large it is nor how it is drawn; its code has 60 samples and whitens them.
+"""
 
 from dynascope.experiments.deep_linear.mode_diffusion import Config, diffusion_experiment
 from dynascope.experiments.sources import deep_linear
 
 EXPERIMENT = diffusion_experiment(
     "j3",
-    "a data set of 1000 samples",
+    "a data set of 60 whitened samples",
     deep_linear(section="J.3"),
-    Config(data_size=1000),
-    adapted="size of the data set, which the source leaves out, and initial weights with γ = 2 for its 3",
+    Config(data_size=60, whitened=True),
+    adapted="initial weights with γ = 2 for the source's 3",
 )

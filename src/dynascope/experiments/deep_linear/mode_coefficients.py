@@ -1,4 +1,7 @@
-"""deep-linear (5)–(7), (14), (17): Drift, Itô drift and diffusion of a mode from sampled gradients."""
+"""deep-linear (5)–(7), (14), (17): Drift, Itô drift and diffusion of a mode from sampled gradients.
+
+One mode alone; (5), (6) and (7) count as evidence where several modes are sampled, in `aligned_modes`.
+"""
 
 from dataclasses import dataclass
 
@@ -112,12 +115,14 @@ EXPERIMENT = Experiment(
             "the gradient moves a mode at L (s − w) w^(2(L−1)/L)",
             lambda record: equal(record["drift"], _predicted("gradient_drift"), 1e-12, note="rounding"),
             deep_linear(equation="5"),
+            kind="own",
         ),
         Claim(
             "mode-eq7",
             "the diffusion of a mode is β L² (2(s − w)² + σ_q²) w^(4(L−1)/L)",
             lambda record: equal(recorded(record, "diffusion"), _predicted("diffusion")),
             deep_linear(equation="7"),
+            kind="own",
         ),
         Claim(
             "mode-eq14",
@@ -130,6 +135,7 @@ EXPERIMENT = Experiment(
             "the Itô drift is β L(L−1) w^(2(L−2)/L) [(s − w) + σ_q]",
             lambda record: _ito(record, "published-6"),
             deep_linear(equation="6"),
+            kind="own",
         ),
         Claim(
             "mode-eq17-zero",

@@ -23,6 +23,7 @@ BROAD: dict[str, Any] = {"depth": 4, "singular_value": 0.7, "temperature": 0.03,
 SETTLE, EVERY = 5.0, 0.5  # time before the window, and between samples of it
 BINS = 16
 COLLAPSE = (0.5, 1.5)  # temperatures at depth 2, in units of the one from which on noise unlearns a mode
+NEAR_ZERO = 1e-8  # upper end of the decade that is added to the exponent of (16)
 FAINT, GROWING = 1e-30, 2.0  # amplitude from which growth is measured, and for how long
 _STEP = np.array(DEPTHS) * RATE  # κ β: relative size of the next order, and of one step of SGD
 _BELOW = "mean s − u/2, mode s − 3u/2, zero of the drift s + u/2, with u = β (L−1) σ_q² s^((L−2)/L)"
@@ -120,6 +121,28 @@ def _density(record: xr.Dataset) -> Judgement:
     return equal(share, expected, (BROAD["depth"] * settings(record).dt) ** 2 * share.mean, note=str(BROAD))
 
 
+def _decade(depth: int) -> tuple[float, float]:
+    """What the amplitudes between NEAR_ZERO/10 and NEAR_ZERO add to ∫ 2μ/D dz with (12)–(15), and its leading order."""
+    mode = ModeEquation(depth=depth, temperature=RATE, label_noise=LABEL, ito="published")
+    z = NEAR_ZERO * np.logspace(-1, 0, 2001)
+    added = np.trapezoid(2 * z * (mode.gradient_drift(z) + mode.ito_drift(z)) / mode.diffusion(z), np.log(z))
+    power = 2 + LABEL**2  # 2 (s − w)² + σ_q² at w = 0
+    below, above = NEAR_ZERO / 10, NEAR_ZERO
+    rise = np.log(10) if depth == 2 else (below ** (2 / depth - 1) - above ** (2 / depth - 1)) / (1 - 2 / depth)
+    gradient = 2 / (RATE * depth * power) * rise
+    noise = 2 * (depth - 1) / depth * (1 + LABEL / 2) / power * (1 / below - 1 / above)
+    return float(added), float(gradient + noise)
+
+
+def _diverges(_: xr.Dataset) -> Judgement:
+    added, leading = np.transpose([_decade(depth) for depth in DEPTHS])
+    note = (
+        f"added to the exponent by w from {NEAR_ZERO / 10:g} to {NEAR_ZERO:g}, depths {DEPTHS}; it grows without bound "
+        "towards 0, where it should vanish. A lower limit above 0, as in mode-eq16, is what normalises"
+    )
+    return corrected(added, leading, 1e-3 * leading, published=np.zeros(len(DEPTHS)), note=note)
+
+
 def _top(share: np.ndarray, centres: np.ndarray) -> float:
     """Where a polynomial through the logarithm of the middle bins is highest."""
     inner = slice(BINS // 4, -BINS // 4)
@@ -135,7 +158,7 @@ def _measured_top(record: xr.Dataset) -> Estimate:
     parts = np.array_split(np.arange(len(share)), 10)
     left_out = [_top(np.delete(share, part, axis=0).mean(axis=0), centres) for part in parts]
     error = np.std(left_out) * np.sqrt(len(parts) - 1)
-    return Estimate(np.asarray(_top(share.mean(axis=0), centres)), np.asarray(error))
+    return Estimate(np.asarray(_top(share.mean(axis=0), centres)), np.asarray(error), len(parts))
 
 
 def _highest(record: xr.Dataset) -> Judgement:
@@ -216,7 +239,16 @@ EXPERIMENT = Experiment(
             deep_linear(equation="18"),
         ),
         Claim(
-            "mode-eq16", "the stationary density is exp(∫ 2μ/D dw)/D, normalised", _density, deep_linear(equation="16")
+            "mode-eq16",
+            "the stationary density is exp(∫ 2μ/D dw)/D, normalised, with an integral from any amplitude above 0",
+            _density,
+            deep_linear(equation="16"),
+        ),
+        Claim(
+            "mode-eq16-limit",
+            "the exponent of (16) is an integral from 0: what amplitudes near 0 add to it vanishes",
+            _diverges,
+            deep_linear(equation="12–16"),
         ),
         Claim(
             "mode-eq17-mode",

@@ -67,8 +67,8 @@ def run(config: Config) -> xr.Dataset:
 
 def _ratio(learned: xr.DataArray, above: str, below: str) -> Estimate:
     """Mean over trials of the logarithm of paired times: same weights, so that most of the spread cancels."""
-    mean, error = over_trials(np.log(learned.sel(optimiser=above) / learned.sel(optimiser=below)))
-    return Estimate(np.exp(mean), error * np.exp(mean))
+    log = over_trials(np.log(learned.sel(optimiser=above) / learned.sel(optimiser=below)))
+    return Estimate(np.exp(log.mean), log.error * np.exp(log.mean), log.runs)
 
 
 def _same(record: xr.Dataset) -> Judgement:
@@ -78,8 +78,8 @@ def _same(record: xr.Dataset) -> Judgement:
 
 
 def _mean_loss(record: xr.Dataset) -> Judgement:
-    slower, error = _ratio(record["learned"], "sgd, mean loss", "gd")
     half = settings(record).width / 2
+    slower, error = _ratio(record["learned"], "sgd, mean loss", "gd")
     note = "mean-reduced SGD over gd, divided by outputs/2; per mode"
     return equal(slower / half, 1.0, 0.05, rival=1 / half, error=error / half, note=note)
 

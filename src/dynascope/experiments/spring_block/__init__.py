@@ -11,4 +11,5 @@ NAMES = (
     "left_friction",
     "inertial_phase_diagram",
     "langevin_phase_diagram",
+    "langevin_summed_noise",
 )

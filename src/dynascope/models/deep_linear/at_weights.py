@@ -43,6 +43,7 @@ class LinearNetwork(Gridded):
     singular_values: Float[np.ndarray, " mode"]
     widths: tuple[int, ...] = eqx.field(static=True)
     data_size: int | None = eqx.field(static=True)
+    whitened: bool = eqx.field(static=True)
     network_seed: int = eqx.field(static=True)
     init_exponent: float = eqx.field(static=True)
     initialisation: str = eqx.field(static=True)

@@ -54,6 +54,7 @@ class DeepLinear(LinearNetwork):
     initialisation: gaussian; balanced, the same end-to-end map with W_{l+1}ᵀ W_{l+1} = W_l W_lᵀ; or aligned, also
         diagonal in the teacher's basis.
     data_size: samples of a fixed data set; fresh samples at every step if not given.
+    whitened: whether the data set's inputs are made to have ⟨x xᵀ⟩ = 1 exactly, as the population has.
     network_seed: fixes teacher, initial weights of every trial and data set, whatever method and seed train them.
 
     learning_rate, batch_size and label_noise may be arrays that broadcast, or DataArrays: a grid.
@@ -79,6 +80,7 @@ class DeepLinear(LinearNetwork):
         initialisation: str = "gaussian",
         data_size: int | None = None,
         network_seed: int = 0,
+        whitened: bool = False,
     ):
         self._align({"learning_rate": learning_rate, "batch_size": batch_size, "label_noise": label_noise})
         batches = self.batch_size
@@ -95,6 +97,9 @@ class DeepLinear(LinearNetwork):
         self.data_size = None if data_size is None else count("data_size", data_size, at_least=2)
         if self.data_size is not None:
             require("batch_size", batches, batches <= self.data_size, f"be at most data_size = {data_size}")
+        self.whitened = flag("whitened", whitened)
+        if self.whitened and (self.data_size or 0) < self.widths[0]:
+            raise ValueError(f"whitened needs data_size of at least the {self.widths[0]} inputs, got {data_size}")
 
     def initial_weights(self, trials: int = 1) -> list[Float[np.ndarray, "trial out in"]]:
         """The weights from which every method and seed begins, one array (trial, d_l, d_{l−1}) for each layer.
@@ -203,7 +208,9 @@ class DeepLinear(LinearNetwork):
     train = renamed("train", simulate)
 
     def _facts(self) -> dict[str, Any]:
-        names = ("widths", "singular_values", "label_noise_covariance", "init_exponent", "initialisation", "data_size")
+        names = ["widths", "singular_values", "label_noise_covariance", "init_exponent", "initialisation", "data_size"]
+        if self.whitened:  # left out where it changes nothing, so that records of before keep their digest
+            names.append("whitened")
         return self._plain_parameters() | {name: getattr(self, name) for name in (*names, "network_seed")}
 
     def _step(self, method: str, dt: float | None) -> float | None:
@@ -263,7 +270,7 @@ class DeepLinear(LinearNetwork):
 
     def _data(self, label_root: np.ndarray) -> dict[str, np.ndarray]:
         """The data set and its second moments."""
-        inputs, noise = draw_data(self.data_size or 0, self.widths, self.network_seed)
+        inputs, noise = draw_data(self.data_size or 0, self.widths, self.network_seed, whitened=self.whitened)
         errors = noise @ label_root
         return {
             "inputs": inputs,

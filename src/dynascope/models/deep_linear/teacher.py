@@ -151,12 +151,18 @@ def balanced_weights(weights: Sequence[np.ndarray], seed: int) -> list[np.ndarra
     return balanced_factors(left[:, :rank], values[:rank], right[:rank].T, widths=widths, seed=seed)
 
 
-def draw_data(size: int, widths: Sequence[int], seed: int) -> tuple[np.ndarray, np.ndarray]:
+def draw_data(size: int, widths: Sequence[int], seed: int, *, whitened: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Inputs (sample, d_0) and unit label noise (sample, d_L), standard normal.
 
-    >>> [each.shape for each in draw_data(5, (2, 3), 0)]
-    [(5, 2), (5, 3)]
+    Whitened inputs have exactly the second moments of the population, ⟨x xᵀ⟩ = 1; it takes at least d_0 of them.
+
+    >>> inputs, noise = draw_data(5, (2, 3), 0, whitened=True)
+    >>> (inputs.T @ inputs / 5).round(6).tolist(), noise.shape
+    ([[1.0, 0.0], [0.0, 1.0]], (5, 3))
     """
     random = np.random.default_rng([seed, _DATA])
     size = count("data_size", size)
-    return random.standard_normal((size, widths[0])), random.standard_normal((size, widths[-1]))
+    inputs, noise = random.standard_normal((size, widths[0])), random.standard_normal((size, widths[-1]))
+    if whitened:
+        inputs = inputs @ np.linalg.inv(square_root(inputs.T @ inputs / size))
+    return inputs, noise
