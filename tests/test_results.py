@@ -113,6 +113,18 @@ def test_a_claim_that_was_restated_counts_as_not_run():
     assert f"| reproduced | {now[1].id} |" in page
 
 
+def test_a_claim_that_a_larger_scale_settles_counts_as_not_run():
+    name = "phases/depth"
+    judged = tuple(dataclasses.replace(each, verdict="not reproduced") for each in registry.find(name).unjudged())
+    later = [each.id for each in judged if not each.settled_at("smoke")]
+    assert later
+    page = results.results_page({name: result(name=name, scale="smoke", claims=judged)}, ())
+    for each in judged:
+        assert f"| {'not run' if each.id in later else 'not reproduced'} | {each.id} |" in page
+    page = results.results_page({name: result(name=name, scale="paper", claims=judged)}, ())
+    assert f"| not reproduced | {later[0]} |" in page
+
+
 def test_what_cannot_be_read_is_refused(tmp_path):
     with pytest.raises(ValueError, match="folders must be folders with results, got"):
         results.collect_results([tmp_path / "nothing"])

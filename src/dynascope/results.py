@@ -19,7 +19,6 @@ from dynascope.experiments.sources import PAPERS
 from dynascope.records import Json, attribute, source_commit, to_json, write_text
 
 FILE, PICTURE, VECTOR_PICTURE = "result.json", "small.png", "figure.svg"
-_SINCE = "claimed since the experiment was run"
 KEPT = "kept"  # folder of results beside the pages that were made from them
 
 
@@ -261,13 +260,21 @@ def _not_run(name: str) -> Result:
 
 
 def _as_declared(result: Result) -> Result:
-    """A result with the claims of today: source and kind as declared, and not run where the statement is new."""
+    """A result with the claims of today: source and kind as declared.
+
+    Not run is what was stated since, and what a larger scale settles: at a smaller one either verdict is chance.
+    """
     experiment = find(result.name)
     found = {(claim.id, claim.statement): claim for claim in result.claims}
     claims = []
     for today in experiment.unjudged():
         run = found.get((today.id, today.statement))
-        claims.append(replace(run, source=today.source, kind=today.kind) if run else replace(today, note=_SINCE))
+        if run is None:
+            claims.append(replace(today, note="claimed since the experiment was run"))
+        elif today.settled_at(result.scale):
+            claims.append(replace(run, source=today.source, kind=today.kind))
+        else:
+            claims.append(replace(today, note=f"settled by scale {today.settles_at}"))
     adapted = experiment.adapted_at(result.scale) if result.adapted is None else result.adapted
     return replace(result, source=str(experiment.source), claims=tuple(claims), adapted=adapted)
 

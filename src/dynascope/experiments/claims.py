@@ -88,8 +88,15 @@ class Finding:
         >>> Finding("a", "elastic (1)", "x is 1", verdict="not reproduced", settles_at="paper").fails("smoke")
         False
         """
-        settled = scale not in SCALES or SCALES.index(scale) >= SCALES.index(self.settles_at)
-        return settled and self.verdict in ("not reproduced", "not determined")
+        return self.settled_at(scale) and self.verdict in ("not reproduced", "not determined")
+
+    def settled_at(self, scale: str) -> bool:
+        """Whether a run at this scale can settle the claim.
+
+        >>> Finding("a", "elastic (1)", "x is 1", settles_at="laptop").settled_at("smoke")
+        False
+        """
+        return scale not in SCALES or SCALES.index(scale) >= SCALES.index(self.settles_at)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain types for machines.
