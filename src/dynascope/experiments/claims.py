@@ -200,10 +200,8 @@ def three_errors(standard_error: ArrayLike, runs: float = math.inf) -> np.ndarra
     chance = ndtr(-3.0) / max(error.size, 1)
     if runs < FEWEST:
         return np.full_like(error, np.nan)
-    if math.isinf(runs):
-        quantile = 3.0 if error.size <= 1 else -ndtri(chance)
-    else:
-        quantile = -stdtrit(runs - 1, chance)
+    normal = 3.0 if error.size <= 1 else -ndtri(chance)
+    quantile = normal if math.isinf(runs) else -stdtrit(runs - 1, chance)
     return np.asarray(quantile * error)
 
 
