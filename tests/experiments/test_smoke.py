@@ -17,7 +17,7 @@ MODELS = {
     "linear_modes": {"DiagonalNetwork", "ScalarNetwork", "TwoLayerLinear", "learnability", "linear model"},
     "multilinear": {"Multilinear"},
     "regimes": {"Ensemble"},
-    "phases": {"ChainAndNetwork", "NetworkCurves", "PhaseDiagram"},
+    "phases": {"ChainAndNetwork", "NetworkCurves", "NoisyDescent", "PhaseDiagram"},
     "spring_block": {"SpringBlock"},
 }
 # One of each family; the others are left to `make verify-smoke`. Networks of the two families that have nothing quicker

@@ -23,4 +23,5 @@ NAMES = (
     "convolutional",
     "raised_dropout",
     "linear_networks",
+    "noise_sources",
 )

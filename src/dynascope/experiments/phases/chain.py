@@ -107,8 +107,9 @@ def null_paths(position: Float[np.ndarray, "time layer"], times: Float[np.ndarra
 
 
 def _information(squares: float, free: int, size: int) -> float:
-    """Schwarz's criterion (BIC) of a fit by least squares: n log(S/n) + p log n."""
-    return float(size * np.log(squares / size) + free * np.log(size))
+    """Schwarz's criterion (BIC) of a fit by least squares, n log(S/n) + p log n; −∞ if nothing is missed."""
+    with np.errstate(divide="ignore"):
+        return float(size * np.log(squares / size) + free * np.log(size))
 
 
 def _follows(record: xr.Dataset) -> Judgement:

@@ -25,9 +25,9 @@ class Config:
 
     `depth` counts hidden layers: a network that the paper calls 8-layer has 7. `first_layer` is where load curves
     begin: the paper leaves the input out on CIFAR. `best` is the shape of the load curve where the test accuracy is
-    best: straight, or concave as the paper sees it for learning rates on CIFAR. What claims leave out: so many columns,
-    of the weakest noise, as are `shared` with another figure, which has claims on them; linear networks where these do
-    not count as `linear_converges`.
+    best: straight, or concave as the paper sees it for learning rates on CIFAR. The first columns are `shared`
+    if they hold the same networks as another figure: claims on the weakest noise then look at the next. Linear networks
+    are left out of claims unless `linear_converges`.
     """
 
     figure: str
@@ -72,7 +72,7 @@ def _read(record: xr.Dataset) -> xr.Dataset:
     Adds bend and straight of training curves, and reached: the test accuracy.
     """
     config = settings(record)
-    cells = record.isel({"layer": slice(config.first_layer, None), config.noise: slice(config.shared, None)})
+    cells = record.isel(layer=slice(config.first_layer, None))
     if not config.linear_converges:
         cells = cells.isel(slope=cells["slope"].values < 1)
     cells = cells.transpose("slope", config.noise, "trial", ...)
@@ -85,9 +85,15 @@ def _best_row(seen: xr.Dataset) -> xr.Dataset:
     return seen.isel(slope=int(seen["reached"].values.mean(axis=-1).max(axis=-1).argmax()))
 
 
+def _weakest(seen: xr.Dataset) -> xr.Dataset:
+    """The weakest noise that is this figure's own."""
+    config = settings(seen)
+    return seen.isel({config.noise: config.shared})
+
+
 def _falls(seen: xr.Dataset) -> Judgement:
     """Curvature at the strongest noise less that at the weakest."""
-    change = over_trials(seen["bend"][:, -1] - seen["bend"][:, 0])
+    change = over_trials(seen["bend"][:, -1] - _weakest(seen)["bend"])
     return below(change, 0.0, note="difference of curvatures, one case for each slope")
 
 
@@ -131,7 +137,7 @@ def _pinv_bend(seen: xr.Dataset) -> xr.DataArray:
 
 
 def _falls_less(seen: xr.Dataset) -> Judgement:
-    corner = seen.isel({settings(seen).noise: 0, "slope": -1}).sel(probe="train")
+    corner = _weakest(seen).isel(slope=-1).sel(probe="train")
     fall, other = (corner[name][:, 0] - corner[name][:, -1] for name in ("load", "load_pinv"))
     return below(over_trials(other / fall), 0.5)
 
@@ -165,13 +171,13 @@ def _diagonal(seen: xr.Dataset) -> Judgement:
 def _claims(figure: str, config: Config) -> tuple[Claim, ...]:
     """What a phase diagram claims; a thorough one also holds train against test and two measures of separation."""
     prefix = f"fig-{figure.lower()}".replace("(", "").replace(")", "")
-    least = "least noise" if not config.shared else "least noise that is not none, whose cells are those of Figure 1(a)"
+    least = "least noise" if not config.shared else "least noise above none, for which see Figure 1(a)"
     every = "every slope" if config.linear_converges else "every slope below 1, where networks converge"
     claims: tuple[Claim, ...] = (
         Claim(
             f"{prefix}-concave",
             f"most nonlinear network, {least}: the load curve is concave",
-            lambda seen: above(over_trials(seen["bend"][0, 0]), 0.0, note="curvature of the load curve"),
+            lambda seen: above(over_trials(_weakest(seen)["bend"][0]), 0.0, note="curvature of the load curve"),
         ),
         Claim(
             f"{prefix}-convex",
@@ -187,7 +193,7 @@ def _claims(figure: str, config: Config) -> tuple[Claim, ...]:
         Claim(
             f"{prefix}-nonlinearity",
             f"at the {least}, the most nonlinear network has a more concave curve than the least nonlinear one",
-            lambda seen: above(over_trials(seen["bend"][0, 0] - seen["bend"][-1, 0]), 0.0),
+            lambda seen: above(over_trials(_weakest(seen)["bend"][0] - _weakest(seen)["bend"][-1]), 0.0),
         ),
     )
     claims += _accuracy(prefix, figure, config)
@@ -272,8 +278,8 @@ def _draw_cells(record: xr.Dataset, ax: Axes) -> None:
 
 def _draw_best_row(record: xr.Dataset, ax: Axes) -> None:
     """R² and accuracy along the row with the best accuracy."""
-    row, name = _best_row(_read(record)), settings(record).noise
-    noise, columns = record[name].sel({name: row[name]}), np.arange(row.sizes[name])
+    row, noise = _best_row(_read(record)), record[settings(record).noise]
+    columns = np.arange(noise.size)
     ax.plot(columns, row["reached"].mean("trial"), "k-o")
     other = ax.twinx()
     other.plot(columns, row["straight"].mean("trial"), "-s", color="#C1272D")

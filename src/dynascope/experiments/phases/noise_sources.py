@@ -1,0 +1,217 @@
+"""spring-block Section S7: Batch size, dropout and label noise against the learning rate.
+
+Gradient descent with one source of noise approximates dθ = −g dt + √(strength) C^½ dW in the time t = steps × η, with
+the strength η/B for batches of B and η q for a small dropout q. So far apart lie runs from one start after one time.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import xarray as xr
+from jaxtyping import Float
+
+from dynascope.experiments.claims import Claim, Judgement, equal
+from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
+from dynascope.experiments.sources import spring_block
+from dynascope.statistics.errors import Estimate, over_trials
+
+BATCH, DROPOUT = range(2)
+FACTORS = ((1, 1), (2, 2), (2, 1))  # of the learning rate, and of what then keeps the noise: the batch, or 1/dropout
+_FINITE = 0.15  # of log₂: what steps of finite size may add
+_CLASSES = 0.01  # of a variance: what a finite number of classes may add
+
+
+@dataclass(frozen=True)
+class Config:
+    """Two-layer tanh networks on noisy targets, all from one start; and labels of one sample, reset with chance p.
+
+    The paper names no network for this section: all of these are ours.
+    """
+
+    learning_rate: float = 0.01
+    batch_size: int = 4
+    dropout: float = 0.02
+    time: float = 4.0
+    inputs: int = 6
+    width: int = 8
+    samples: int = 32
+    groups: int = 30
+    runs: int = 64  # in each group, whose spread is one measurement
+    resets: tuple[float, ...] = (0.1, 0.3, 0.5, 0.7)
+    classes: int = 1000
+    output: float = 0.3  # softmax t₁ of the right class
+    labels: int = 10_000  # drawn in each group
+    seed: int = 0
+
+
+def run(config: Config) -> xr.Dataset:
+    """Train with both sources of noise at three settings each, and draw labels."""
+    random = np.random.default_rng(config.seed)
+    x = random.normal(size=(config.samples, config.inputs))
+    y = np.sin(x[:, 0]) + random.normal(size=config.samples)
+    start = random.normal(size=(config.width, config.inputs + 1)) / np.sqrt(config.inputs)
+    spread = [
+        [_spread(config, random, x, y, start, rate * config.learning_rate, noise) for rate, noise in each]
+        for each in (
+            [(rate, partial(_batch, size=config.batch_size * other)) for rate, other in FACTORS],
+            [(rate, partial(_dropped, share=config.dropout / other)) for rate, other in FACTORS],
+        )
+    ]
+    drift, own, others = _labels(config, random)
+    return xr.Dataset(
+        {
+            "spread": (("source", "setting", "trial"), spread, {"long_name": "variance of outputs between runs"}),
+            "drift": (("reset", "trial"), drift, {"long_name": "mean step of w₁"}),
+            "variance": (("reset", "trial"), own, {"long_name": "variance of the step of w₁"}),
+            "other_variance": (("reset", "trial"), others, {"long_name": "variance of all other steps together"}),
+        },
+        coords={
+            "source": ["batch size", "dropout"],
+            "setting": ["η", "2 η, noise kept", "2 η"],
+            "reset": ("reset", list(config.resets), {"long_name": "share p of reset labels"}),
+        },
+    )
+
+
+# what a step sees: inputs (run, sample, input), targets (run, sample), what hidden units are multiplied by
+Seen = tuple[np.ndarray, np.ndarray, np.ndarray | float]
+Noise = Callable[[np.random.Generator, int, int, np.ndarray, np.ndarray], Seen]
+
+
+def _batch(random: np.random.Generator, runs: int, width: int, x: np.ndarray, y: np.ndarray, *, size: int) -> Seen:
+    drawn = random.integers(len(x), size=(runs, size))
+    return x[drawn], y[drawn], 1.0
+
+
+def _dropped(random: np.random.Generator, runs: int, width: int, x: np.ndarray, y: np.ndarray, *, share: float) -> Seen:
+    kept = random.random(size=(runs, len(x), width)) >= share
+    return x[None], y[None], kept / (1 - share)
+
+
+def _spread(
+    config: Config,
+    random: np.random.Generator,
+    x: np.ndarray,
+    y: np.ndarray,
+    start: np.ndarray,
+    rate: float,
+    noise: Noise,
+) -> Float[np.ndarray, " group"]:
+    """Variance of the outputs between the runs of a group after the given time, mean over samples."""
+    runs = config.groups * config.runs
+    hidden = np.repeat(start[None, :, :-1], runs, axis=0)  # (run, unit, input)
+    last = np.repeat(start[None, :, -1], runs, axis=0)  # (run, unit)
+    for _ in range(round(config.time / rate)):
+        seen, targets, mask = noise(random, runs, config.width, x, y)
+        active = np.tanh(seen @ hidden.swapaxes(1, 2))  # (run, sample, unit)
+        missed = ((active * mask) @ last[..., None])[..., 0] - targets
+        back = missed[..., None] * last[:, None] * mask * (1 - active**2) / missed.shape[1]
+        last = last - rate * ((active * mask) * missed[..., None]).mean(axis=1)
+        hidden = hidden - rate * (back.swapaxes(1, 2) @ seen)
+    outputs = (np.tanh(x @ hidden.swapaxes(1, 2)) @ last[..., None])[..., 0]  # (run, sample)
+    return np.asarray(outputs.reshape(config.groups, config.runs, -1).var(axis=1, ddof=1).mean(axis=-1))
+
+
+def _labels(config: Config, random: np.random.Generator) -> Float[np.ndarray, "quantity reset group"]:
+    """Steps along a sample of class 1, over η and of the loss over 1 − p."""
+    shape = (len(config.resets), config.groups, config.labels)
+    share = np.array(config.resets)[:, None, None]
+    right = random.random(shape) >= share * (1 - 1 / config.classes)
+    step = (right - config.output) / (1 - share)
+    other = (1 - right.mean(axis=-1)) / (1 - share[..., 0]) ** 2  # Σ_m P_m (1 − P_m), up to 1/M
+    return np.stack([step.mean(axis=-1), step.var(axis=-1, ddof=1), other])
+
+
+def _ratio(record: xr.Dataset, source: int, setting: int) -> Estimate:
+    spread = np.log2(record["spread"].values[source])  # (setting, group)
+    return over_trials(spread[setting] - spread[0])
+
+
+def _kept(record: xr.Dataset, *, source: int) -> Judgement:
+    note = "log₂ of the ratio of variances; rival: the learning rate alone counts"
+    return equal(_ratio(record, source, 1), 0.0, _FINITE, rival=1.0, note=note)
+
+
+def _doubled(record: xr.Dataset, *, source: int) -> Judgement:
+    note = "log₂ of the ratio of variances; rival: the learning rate does not count"
+    return equal(_ratio(record, source, 2), 1.0, _FINITE, rival=0.0, note=note)
+
+
+def _label_drift(record: xr.Dataset) -> Judgement:
+    p, output = record["reset"].values, settings(record).output
+    return equal(over_trials(record["drift"]), 1 - output / (1 - p), _CLASSES, rival=1 - output, note="rival: 1 − t₁")
+
+
+def _label_variance(record: xr.Dataset) -> Judgement:
+    p = record["reset"].values
+    return equal(over_trials(record["variance"]), p / (1 - p), _CLASSES, rival=p, note="rival: p itself")
+
+
+def _others(record: xr.Dataset) -> Judgement:
+    p = record["reset"].values
+    ratio = over_trials(record["other_variance"] / record["variance"])
+    return equal(ratio, 1 / (1 - p), _CLASSES, rival=0.0, note="variance of all others over that of w₁; rival: 0")
+
+
+def _draw_spread(record: xr.Dataset, ax: Axes) -> None:
+    """Variances in units of that of the first setting."""
+    ratio = record["spread"] / record["spread"].isel(setting=0).mean("trial")
+    for place, source in enumerate(record["source"].values):
+        mean, error = over_trials(ratio.sel(source=source))
+        ax.errorbar(np.arange(3) + 0.1 * place, mean, 3 * error, fmt="o", label=str(source))
+    ax.set_xticks(range(3), record["setting"].values)
+    ax.set(ylabel="variance between runs over the first", ylim=(0, None))
+
+
+def _draw_labels(record: xr.Dataset, ax: Axes) -> None:
+    """Variance of steps over the share of reset labels."""
+    p = np.linspace(0.02, 0.75, 50)
+    ax.plot(p, p / (1 - p), "k--", label="p/(1 − p)")
+    for name in ("variance", "other_variance"):
+        ax.plot(record["reset"], record[name].mean("trial"), "o", label=record[name].attrs["long_name"])
+    ax.set(xlabel=record["reset"].attrs["long_name"], ylabel="variance over η²")
+
+
+EXPERIMENT = Experiment(
+    spring_block(section="S7"),
+    Config(),
+    run,
+    claims=(
+        Claim(
+            "s7-batch-kept",
+            "twice the learning rate in batches twice as large leaves the noise as it is: η/B counts",
+            partial(_kept, source=BATCH),
+        ),
+        Claim(
+            "s7-batch-doubled",
+            "twice the learning rate in the same batches doubles its variance",
+            partial(_doubled, source=BATCH),
+        ),
+        Claim(
+            "s7-dropout-kept",
+            "twice the learning rate at half of a small dropout leaves the noise as it is: η q counts",
+            partial(_kept, source=DROPOUT),
+        ),
+        Claim(
+            "s7-dropout-doubled",
+            "twice the learning rate at the same dropout doubles its variance",
+            partial(_doubled, source=DROPOUT),
+        ),
+        Claim("s7-label-drift", "labels reset with chance p, many classes: w₁ drifts by 1 − t₁/(1 − p)", _label_drift),
+        Claim("s7-label-variance", "its steps have the variance p/(1 − p), in units of η²", _label_variance),
+        Claim(
+            "s7-label-others",
+            "steps of the other weights, each negligible, have together 1/(1 − p) times the variance of w₁",
+            _others,
+            kind="own",
+        ),
+    ),
+    picture=Panels(_draw_spread, _draw_labels, width=5.0, height=4.0),
+    smoke={"groups": 12, "runs": 24},
+    laptop={"groups": 20},
+    model="NoisyDescent",
+    kind="figure",
+    adapted="networks, data and values, which the source leaves out",
+)
