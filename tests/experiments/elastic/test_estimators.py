@@ -38,6 +38,10 @@ def spoil_product(monkeypatch):
     monkeypatch.setattr(estimators, "_V2", 1.01 * estimators._V2)
 
 
+def spoil_first(monkeypatch):
+    monkeypatch.setattr(estimators, "_V1", estimators._V1 + 0.01 * np.arange(9))
+
+
 def spoil_law(monkeypatch):
     right = PowerLaw.integral
     monkeypatch.setattr(PowerLaw, "integral", lambda self, times: right(self, times) + 1e-3)
@@ -49,7 +53,8 @@ SPOILT = {
     spoil_tails: {"elastic-d19", "elastic-tail-fit"},
     spoil_intervals: {"elastic-coverage"},
     spoil_offset: {"elastic-d12-offset"},
-    spoil_product: {"elastic-d11"},
+    spoil_product: {"elastic-d10", "elastic-d11"},
+    spoil_first: {"elastic-d9"},
     spoil_law: {"elastic-d6", "elastic-d18"},
 }
 

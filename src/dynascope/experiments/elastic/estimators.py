@@ -1,4 +1,4 @@
-"""elastic (11), (D.6), (D.11)–(D.19): Estimators on planted strengths.
+"""elastic (11), (D.6), (D.9)–(D.19): Estimators on planted strengths.
 
 As printed, and without unknown offsets.
 """
@@ -106,7 +106,21 @@ def _logit_case(config: Config, random: np.random.Generator) -> tuple[dict[str, 
         {f"shown_{k}": ("time", v, {"long_name": f"integrated strength, {k}"}) for k, v in curves.items()},
         coords={"time": ("time", times, {"units": "iterations"})},
     )
-    return found | _offsets(means, within, between, printed), shown
+    return found | _offsets(means, within, between, printed) | _products(intra, inter), shown
+
+
+def _products(intra: PowerLaw, inter: PowerLaw) -> dict[str, float]:
+    """Products of v1 and v2 with the eigenvectors of the drift at time 0: f of α + β/2, c0 of 0, and d of α − β."""
+    blocks, sampling = geometry_blocks("logits", 3, 3), sampling_matrix(None, 3)
+    elasticity = np.full((3, 3), inter.scale) + (intra.scale - inter.scale) * np.eye(3)
+    values, vectors = np.linalg.eig(drift_matrix(elasticity, sampling, blocks))
+    repeated, none = (np.abs(values - at) < 1e-8 for at in ((intra.scale + inter.scale / 2) / 3, 0.0))
+    along = np.concatenate(margin_directions(3, 3))
+    return {
+        "orthogonal": float(max(np.abs(_V1 @ vectors[:, repeated]).max(), np.abs(_V2 @ vectors[:, none]).max())),
+        "first_along": float(_V1 @ along),
+        "second_along": float(_V2 @ along),
+    }
 
 
 def _offsets(means: np.ndarray, within: np.ndarray, between: np.ndarray, printed: np.ndarray) -> dict[str, float]:
@@ -223,6 +237,11 @@ def _product(record: xr.Dataset) -> Judgement:
     return corrected(record["product"].values, 4 / 3, _SOLVER, published=3 / 4, note=note)
 
 
+def _along(record: xr.Dataset) -> Judgement:
+    found = [record[name].values for name in ("first_along", "second_along")]
+    return equal(found, np.array([[1.0], [4 / 3]]), _SOLVER, note="v₁ᵀd and v₂ᵀd")
+
+
 def _integral(record: xr.Dataset) -> Judgement:
     found, exact, printed = (record[f"integral_{name}"].values for name in ("found", "exact", "printed"))
     note = (
@@ -264,7 +283,7 @@ def _draw_tails(record: xr.Dataset, ax: Axes) -> None:
 
 
 EXPERIMENT = Experiment(
-    elastic("11, D.6, D.11–D.19"),
+    elastic("11, D.6, D.9–D.19"),
     Config(),
     run,
     claims=(
@@ -304,6 +323,13 @@ EXPERIMENT = Experiment(
             "derived",
         ),
         Claim("elastic-d6", "I-model: |(c₀/c_k)(X̄ᵏ − X̆)/X̆| = e^B", _ratio_sign, elastic("D.6")),
+        Claim(
+            "elastic-d9",
+            "v₁ is orthogonal to the f_j and v₂ to the offset",
+            lambda r: equal(r["orthogonal"], 0.0, _SOLVER, note="largest product with unit eigenvectors of the drift"),
+            elastic("D.9"),
+        ),
+        Claim("elastic-d10", "v₁ᵀd = 1 and v₂ᵀd = 4/3", _along, elastic("D.10")),
         Claim("elastic-d11", "C₁ exp((A − B)/K) enters X̄ᵀv₂ with the factor 3/4", _product, elastic("D.11")),
         Claim("elastic-d18", "α₀/(1 + t)^r has the integral A = α₀ (1 + t)^(1−r)/(1 − r)", _integral, elastic("D.18")),
         Claim(
