@@ -29,7 +29,7 @@ _TABLE = {
     "intensity_all": ("significant", 1.6, 1.2),
 }
 _SPREAD = (("utilization", False), ("intensity_all", True))  # networks differ too much: no single one can tell
-_FASTER = 5  # times the learning rate without momentum
+_EDGE = 50.0  # learning rate × width without momentum
 RECIPES = ("momentum", "plain")
 _MEASURES = {
     "cumulative_quality": "cumulative quality",
@@ -45,9 +45,9 @@ State = tuple[Layers, Layers]  # of training: weights and their velocities
 class Config:
     """A fully connected ReLU network of 4 layers, scalar in and out, PyTorch's default initial law.
 
-    The source names width, depth and SGD only: every network is trained with momentum and without, where it takes five
-    times the learning rate (ten times, as far a step with momentum 0.9 leads, diverges). The last layer has no bias:
-    with one, the features may settle on the complement of the step and leave the constant to it.
+    The source names width, depth and SGD only: every network is trained with momentum and without, then near the edge of
+    stability, at the learning rate 50/width (100/width diverges). The last layer has no bias: with one, the features
+    may settle on the complement of the step and leave the constant to it.
     """
 
     width: int = 1000
@@ -119,7 +119,7 @@ def run(config: Config) -> xr.Dataset:
     grid = (np.arange(config.points) + 0.5) * 2 / config.points - 1  # even, and off the jump
     keys = jax.random.split(jax.random.key(config.seed), max(config.networks, config.initial_networks))
     until = np.unique(np.geomspace(10, config.steps, config.snapshots - 1).round().astype(int))
-    plain = replace(config, momentum=0.0, learning_rate=_FASTER * config.learning_rate)
+    plain = replace(config, momentum=0.0, learning_rate=_EDGE / config.width)
     paths = [
         xr.concat([_path(key, recipe, x, grid, until) for recipe in (config, plain)], "recipe")
         for key in keys[: config.networks]
