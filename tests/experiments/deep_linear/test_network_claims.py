@@ -37,6 +37,7 @@ def test_wrong_objects_are_caught(monkeypatch):
         "prop-3.3-ntk",
         "prop-3.4-hessian",
         "prop-3.4-ito",
+        "a2-martingale",
         "isotropic-diffusion",
     }
 
@@ -142,8 +143,21 @@ def test_other_ends_are_caught(smoke, failed):
     missing = {"mode-fig4b", "mode-fig12"}
     assert failed(ENDS, record) == missing
     spread = record["network_langevin"] + xr.DataArray([4e-4, 2e-4], dims="network_step")  # as in the figures
-    assert failed(ENDS, record.assign(network_langevin=spread)) == {"fig-4b-network"}
+    assert failed(ENDS, record.assign(network_langevin=spread)) == {"mode-fig4b-network"}
     assert failed(ENDS, record.assign(network_sgd=spread.isel(network_step=0))) == missing | {"fig-4a-network"}
     calm = record.assign(network_isotropic=record["network_sgd"])
-    assert failed(ENDS, calm) == missing | {"fig-4c-network"}
+    assert failed(ENDS, calm) == missing | {"mode-fig4c-network"}
     assert failed(ENDS, record.assign(network_label=2 * record["network_label"])) == missing | {"fig-5-network"}
+
+
+@pytest.mark.ci
+def test_other_batches_and_weights_are_caught(smoke, failed):
+    record, _ = smoke("deep_linear/finite_population")
+    assert not failed("deep_linear/finite_population", record)
+    swapped = {"variance": record["online_variance"], "online_variance": record["variance"]}
+    assert failed("deep_linear/finite_population", record.assign(swapped)) == {"g1-factor", "sec-2.2-batches"}
+    moments, _ = smoke("deep_linear/weight_moments")
+    assert not failed("deep_linear/weight_moments", moments)
+    for factor in (0.5, 2.0):
+        spoilt = moments.assign(noise=factor * moments["noise"])
+        assert failed("deep_linear/weight_moments", spoilt) == {"prop-5.1-theta"}

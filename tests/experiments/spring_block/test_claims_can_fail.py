@@ -80,3 +80,12 @@ def test_energies_without_a_valley_are_caught(smoke, failed):
     assert failed(DIAGRAM, record.assign(energy=rising)) == {"fig-3-energy"}
     never = record.assign(curvature=record["curvature"] + 0.2)
     assert failed(DIAGRAM, never) == {"fig-3-convex", "fig-3-energy"}
+
+
+def test_classes_that_count_alike_are_caught(smoke, failed):
+    record, _ = smoke("spring_block/data_separation")
+    assert not failed("spring_block/data_separation", record)
+    alike = record.assign(measured=record["unweighted"])
+    assert failed("spring_block/data_separation", alike) == {"eq2-weights", "eq3-limit"}
+    other = record.assign(weighted=record["weighted"] + 1e-6)
+    assert failed("spring_block/data_separation", other) == {"eq2-weights"}

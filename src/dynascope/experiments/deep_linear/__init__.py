@@ -5,6 +5,7 @@ NAMES = (
     "aligned_modes",
     "gradient_flow",
     "finite_population",
+    "weight_moments",
     "label_noise",
     "diffusion_peaks",
     "saddles",

@@ -24,6 +24,7 @@ from dynascope.models.deep_linear import DeepLinear
 from dynascope.models.deep_linear.exact import error_covariance, partial_products
 
 Judge = Callable[[xr.Dataset], Judgement]
+STEPS = 50  # 1/η, how many steps make up the unit of time in Appendix A
 WIDTHS = ((3, 4, 2), (2, 3, 4, 3), (3, 2, 3, 2, 2))  # depths 2, 3, 4, unequal widths
 
 
@@ -87,6 +88,7 @@ def _measure(widths: tuple[int, ...], config: Config) -> dict[str, ArrayLike]:
     random = np.random.default_rng(config.seed)
     white = [random.standard_normal((config.samples, *w.shape)) for w in weights]
     spread, trace = sampling.mode_responses(net, weights, white)
+    walks = first[1:][: (len(first) - 1) // STEPS * STEPS].reshape(-1, STEPS, first.shape[1])
     sampled = {
         "ito": (sampling.mean_with_error(second[1:]), net.ito_drift(weights)),
         "diffusion": (sampling.covariance_with_error(first[1:]), net.mode_diffusion(weights)),
@@ -94,6 +96,8 @@ def _measure(widths: tuple[int, ...], config: Config) -> dict[str, ArrayLike]:
             sampling.covariance_with_error(sampling.mode_responses(clean, weights, quiet)[0]),
             _kernel_diffusion(clean, weights),
         ),
+        # M(t) = √η Σ ξ over t/η steps along the modes, at t = 1
+        "walk": (sampling.covariance_with_error(walks.sum(axis=1) / np.sqrt(STEPS)), net.mode_diffusion(weights)),
         "isotropic": (sampling.covariance_with_error(spread), net.mode_diffusion(weights, isotropic=True)),
     }
     measured: dict[str, ArrayLike] = {
@@ -157,6 +161,13 @@ def _sign(record: xr.Dataset) -> Judgement:
     expected = record["speed_expected"].values
     note = "with Δ = M − W the sign is plus"
     return corrected(record["speed"], expected, 1e-11, published=-expected.ravel(), note=note)
+
+
+def _walk(record: xr.Dataset) -> Judgement:
+    modes = np.arange(record.sizes["mode"])
+    walk, expected = recorded(record, "walk")[:, modes, modes], record["walk_expected"].values[:, modes, modes]
+    note = f"Cov M(t) is t Σ, along the modes at t = 1, η = 1/{STEPS}"
+    return corrected(walk, expected, published=expected.ravel() / np.sqrt(STEPS), error=walk.error, note=note)
 
 
 def _draw(record: xr.Dataset, ax: Axes, *, labels: dict[str, str]) -> None:
@@ -227,6 +238,12 @@ EXPERIMENT = Experiment(
             "the noise moves a mode by (η/2) tr(Σ ∇²w_α) on average",
             _sampled("ito"),
             deep_linear(equation="27", theorem="Proposition 3.4"),
+        ),
+        Claim(
+            "a2-martingale",
+            "the noise of t/η steps, M(t) = √η Σ ξ, has the covariance √η t Σ",
+            _walk,
+            deep_linear(section="A.2"),
         ),
         Claim(
             "isotropic-diffusion",

@@ -12,4 +12,5 @@ NAMES = (
     "inertial_phase_diagram",
     "langevin_phase_diagram",
     "langevin_summed_noise",
+    "data_separation",
 )
