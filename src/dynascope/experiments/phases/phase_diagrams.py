@@ -105,6 +105,11 @@ def _in_best_row(judge: Callable[[xr.DataArray, xr.DataArray], Judgement]) -> Ca
     return judged
 
 
+def _accurate_cells(seen: xr.Dataset) -> Judgement:
+    cells = seen.sel(probe="train").stack(setting=("slope", settings(seen).noise))
+    return accurate_as_straight(*(cells[name].transpose("setting", "trial", ...) for name in ("reached", "load")))
+
+
 def _best_concave(seen: xr.Dataset) -> Judgement:
     """Curvature in the cell with the best mean accuracy."""
     cells = seen["reached"].values.mean(axis=-1)
@@ -232,6 +237,12 @@ def _thorough(prefix: str, figure: str) -> tuple[Claim, ...]:
             "for the most nonlinear network, some noise in between gives the straightest curve",
             _straightest_inside,
             settles_at="laptop",
+        ),
+        Claim(
+            f"{prefix}-accuracy-cells",
+            "over all cells, too, accuracy and R² rank networks alike (above 0.5)",
+            _accurate_cells,
+            settles_at="paper",
         ),
         Claim(
             f"{prefix}-test",
