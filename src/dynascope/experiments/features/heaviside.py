@@ -45,7 +45,7 @@ State = tuple[Layers, Layers]  # of training: weights and their velocities
 class Config:
     """A fully connected ReLU network of 4 layers, scalar in and out, PyTorch's default initial law.
 
-    The source names width, depth and SGD only: every network is trained with momentum and without, then near the edge of
+    The source names width, depth and SGD only: every network is trained with momentum, and without near the edge of
     stability, at the learning rate 50/width (100/width diverges). The last layer has no bias: with one, the features
     may settle on the complement of the step and leave the constant to it.
     """
