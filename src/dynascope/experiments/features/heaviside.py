@@ -254,14 +254,14 @@ EXPERIMENT = Experiment(
             "fig-2.2-fewer",
             "after training fewer features express the target and the learned function: D_eff(Q*), D_eff(Q̂) fall",
             lambda record: _fewer(record, "quality", "utilization"),
-            layerwise(figure="2.2(d), 2.2(e)", table="2.1"),
+            layerwise(figure="2.2(d)", table="2.1"),
             settles_at="laptop",
         ),
         Claim(
             "fig-2.2-fewer-significant",
             "after training fewer features are significant, whether SGD has momentum or not: D_eff(ρ) falls",
             lambda record: _fewer(record, "intensity_all"),
-            layerwise(figure="2.2(f)", table="2.1"),
+            layerwise(figure="2.2", table="2.1"),
             settles_at="laptop",
         ),
         Claim(
