@@ -45,7 +45,7 @@ State = tuple[Layers, Layers]  # of training: weights and their velocities
 class Config:
     """A fully connected ReLU network of 4 layers, scalar in and out, PyTorch's default initial law.
 
-    The source names width, depth and SGD only: every network is trained with momentum and without, then near the edge of
+    The source names width, depth and SGD only: every network is trained with momentum, and without near the edge of
     stability, at the learning rate 50/width (100/width diverges). The last layer has no bias: with one, the features
     may settle on the complement of the step and leave the constant to it.
     """
@@ -254,14 +254,14 @@ EXPERIMENT = Experiment(
             "fig-2.2-fewer",
             "after training fewer features express the target and the learned function: D_eff(Q*), D_eff(Q̂) fall",
             lambda record: _fewer(record, "quality", "utilization"),
-            layerwise(figure="2.2(d), 2.2(e)", table="2.1"),
+            layerwise(figure="2.2(d)", table="2.1"),
             settles_at="laptop",
         ),
         Claim(
             "fig-2.2-fewer-significant",
             "after training fewer features are significant, whether SGD has momentum or not: D_eff(ρ) falls",
             lambda record: _fewer(record, "intensity_all"),
-            layerwise(figure="2.2(f)", table="2.1"),
+            layerwise(figure="2.2", table="2.1"),
             settles_at="laptop",
         ),
         Claim(

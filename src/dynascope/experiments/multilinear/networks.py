@@ -363,7 +363,7 @@ EXPERIMENT = Experiment(
             "fig-5.2-code",
             "with the settings of the authors' code, not those of the text, one skill alone gives N_c = 4",
             _code_number,
-            layerwise(figure="5.2(c)"),
+            layerwise(figure="5.2"),
             kind="own",
         ),
     ),

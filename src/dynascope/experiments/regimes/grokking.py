@@ -152,7 +152,7 @@ _SMALL = {
     "test_per_class": 30,
     "width": 64,
     "seeds": 4,
-    "steps": 1000,
+    "steps": 1300,
     "batch_size": 64,
     "learning_rate": 2e-3,
     "weight_decay": 1e-3,

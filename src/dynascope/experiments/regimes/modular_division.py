@@ -74,7 +74,7 @@ def _network(config: Config) -> Any:
     """The transformer with its last features normalised, by a layer that a second one lends."""
     own, lender = (networks.ModularTransformer(config.modulus, width=config.width) for _ in range(2))
     stages = dict(own.stages.named_children())
-    readout, norm = stages.pop("linear"), lender.stages.block_1.norm_1
+    readout, norm = stages.pop("linear"), lender.get_submodule("stages.block_1.norm_1")
     network = networks.network.Network(
         {**stages, "norm": norm, "linear": readout}, shape=(3,), classes=config.modulus, probes=(*own.probes, "norm")
     )
