@@ -146,11 +146,11 @@ def test_other_ends_are_caught(smoke, failed):
     missing = {"mode-fig4b", "mode-fig12"}
     assert failed(ENDS, record) == missing
     spread = record["network_langevin"] + xr.DataArray([4e-4, 2e-4], dims="network_step")  # as in the figures
-    assert failed(ENDS, record.assign(network_langevin=spread)) == {"fig-4b-network"}
-    assert failed(ENDS, record.assign(network_sgd=spread.isel(network_step=0))) == missing | {"fig-4a-network"}
+    assert failed(ENDS, record.assign(network_langevin=spread)) == {"mode-fig4b-network"}
+    assert failed(ENDS, record.assign(network_sgd=spread.isel(network_step=0))) == missing | {"mode-fig4a-network"}
     calm = record.assign(network_isotropic=record["network_sgd"])
-    assert failed(ENDS, calm) == missing | {"fig-4c-network"}
-    assert failed(ENDS, record.assign(network_label=2 * record["network_label"])) == missing | {"fig-5-network"}
+    assert failed(ENDS, calm) == missing | {"mode-fig4c-network"}
+    assert failed(ENDS, record.assign(network_label=2 * record["network_label"])) == missing | {"mode-fig5-network"}
 
 
 @pytest.mark.ci

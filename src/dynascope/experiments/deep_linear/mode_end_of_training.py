@@ -214,7 +214,7 @@ EXPERIMENT = Experiment(
             kind="derived",
         ),
         Claim(
-            "fig-4a-network",
+            "mode-fig4a-network",
             "without label noise SGD on the network concentrates on s: within 1 %",
             lambda record: below(_networks(record["network_sgd"] ** 0.5), 0.01, note="root mean square distance to s"),
             deep_linear(figure="4(a)"),
@@ -228,7 +228,7 @@ EXPERIMENT = Experiment(
             settles_at="laptop",
         ),
         Claim(
-            "fig-4b-network",
+            "mode-fig4b-network",
             "without label noise (1) on the network concentrates on s as SGD does, for every Δt: within 1 %",
             lambda record: below(_networks(record["network_langevin"] ** 0.5), 0.01, note="root mean square distance"),
             deep_linear(theorem="Proposition 5.2", figure="4(b)", place="part (i)"),
@@ -250,7 +250,7 @@ EXPERIMENT = Experiment(
             kind="derived",
         ),
         Claim(
-            "fig-4c-network",
+            "mode-fig4c-network",
             "on the network, too, isotropic noise ends farther from s than (1)",
             _network_isotropic,
             deep_linear(figure="4(c)"),
@@ -269,7 +269,7 @@ EXPERIMENT = Experiment(
             deep_linear(figure="5"),
         ),
         Claim(
-            "fig-5-network",
+            "mode-fig5-network",
             "with label noise SGD on the network ends with the variance of (18)",
             _network_labelled,
             deep_linear(equation="18", figure="5"),
