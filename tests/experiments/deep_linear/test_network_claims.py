@@ -80,15 +80,18 @@ def test_other_times_are_caught(failed):
     learned = np.random.default_rng(0).normal(1.0, 0.01, (4, 32, 3)) * np.array([8.0, 13.0, 26.0])
     slower = {"gd": 1.0, "sgd": 1.0, "langevin": 1.0, "sgd, mean loss": 6.0}
 
-    def judged(**changed):
+    def judged(sharp=0.8, **changed):
         factors = np.array(list((slower | changed).values()))[:, None, None]
         values = (("optimiser", "trial", "mode"), learned * factors)
-        record = xr.Dataset({"learned": values, "peak": (values[0], 0.9 * values[1])}, {"optimiser": list(slower)})
+        found = {"learned": values, "peak": (values[0], 0.9 * values[1])}
+        found["width"] = values[0], learned * np.array([1.0, sharp, 1.0, 1.0])[:, None, None]
+        record = xr.Dataset(found, {"optimiser": list(slower)})
         return failed("deep_linear/timescales", record.assign_attrs(config=json.dumps({"width": 12})))
 
     assert judged() == set()
     assert judged(sgd=1.1) == {"fig-3-same-time", "fig-3-modes"}
     assert judged(**{"sgd, mean loss": 5.0}) == {"fig-3-mean-loss"}
+    assert judged(sharp=1.0) == {"fig-3-abrupt"}
 
 
 SADDLES, SCALING, ENDS = (f"deep_linear/{name}" for name in ("saddles", "scaling", "mode_end_of_training"))
@@ -144,10 +147,10 @@ def test_other_ends_are_caught(smoke, failed):
     assert failed(ENDS, record) == missing
     spread = record["network_langevin"] + xr.DataArray([4e-4, 2e-4], dims="network_step")  # as in the figures
     assert failed(ENDS, record.assign(network_langevin=spread)) == {"mode-fig4b-network"}
-    assert failed(ENDS, record.assign(network_sgd=spread.isel(network_step=0))) == missing | {"fig-4a-network"}
+    assert failed(ENDS, record.assign(network_sgd=spread.isel(network_step=0))) == missing | {"mode-fig4a-network"}
     calm = record.assign(network_isotropic=record["network_sgd"])
     assert failed(ENDS, calm) == missing | {"mode-fig4c-network"}
-    assert failed(ENDS, record.assign(network_label=2 * record["network_label"])) == missing | {"fig-5-network"}
+    assert failed(ENDS, record.assign(network_label=2 * record["network_label"])) == missing | {"mode-fig5-network"}
 
 
 @pytest.mark.ci

@@ -5,6 +5,7 @@ Batches without replacement have less noise than fresh samples, by (N − b)/(b 
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -53,7 +54,8 @@ def _steps(config: Config, data_size: int | None) -> tuple[np.ndarray, np.ndarra
 
 def run(config: Config) -> xr.Dataset:
     """Variance of the modes after one step for each batch size, with batches of the data set and of fresh samples."""
-    dims, measured = ("batch_size", "mode"), {}
+    dims = ("batch_size", "mode")
+    measured: dict[str, Any] = {}
     for prefix, size in (("", SIZE), ("online_", None)):
         variance, error = _steps(config, size)
         measured |= {f"{prefix}variance": (dims, variance), f"{prefix}variance_error": (dims, error)}

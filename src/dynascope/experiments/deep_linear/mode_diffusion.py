@@ -1,6 +1,7 @@
 """The diffusion along a mode peaks before the mode is learned: what its figures for several networks have in common."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -32,7 +33,7 @@ class Config:
 def run(config: Config) -> xr.Dataset:
     """Train by SGD, recording amplitudes and diffusion."""
     depth, width = len(config.width) - 1, list(config.width)
-    data = {"data_size": config.data_size, "whitened": config.whitened}
+    data: dict[str, Any] = {"data_size": config.data_size, "whitened": config.whitened}
     net = DeepLinear(depth, width, init_exponent=config.init_exponent, **data)
     return net.simulate(config.duration, config.trials, seed=config.seed, save_points=config.save_points)
 

@@ -214,7 +214,7 @@ EXPERIMENT = Experiment(
             kind="derived",
         ),
         Claim(
-            "fig-4a-network",
+            "mode-fig4a-network",
             "without label noise SGD on the network concentrates on s: within 1 %",
             lambda record: below(_networks(record["network_sgd"] ** 0.5), 0.01, note="root mean square distance to s"),
             deep_linear(figure="4(a)"),
@@ -269,7 +269,7 @@ EXPERIMENT = Experiment(
             deep_linear(figure="5"),
         ),
         Claim(
-            "fig-5-network",
+            "mode-fig5-network",
             "with label noise SGD on the network ends with the variance of (18)",
             _network_labelled,
             deep_linear(equation="18", figure="5"),

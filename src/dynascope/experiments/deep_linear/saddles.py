@@ -150,7 +150,6 @@ EXPERIMENT = Experiment(
             "fig-2-plateaus",
             "the loss has plateaus: midway between two modes it decays more slowly than at either",
             lambda record: _plateaus(record, "gd", "langevin"),
-            deep_linear(figure="2(a), 2(b)"),
             settles_at="laptop",
         ),
         Claim(

@@ -42,7 +42,7 @@ def _noise(left: np.ndarray, gap: np.ndarray, right: np.ndarray) -> np.ndarray:
     """
     passed = left.swapaxes(-1, -2) @ gap
     across = right @ passed.swapaxes(-1, -2)  # (C B)ᵀ
-    return _size(passed) * _size(right) + _size(across) + LABEL**2 * _size(left) * _size(right)
+    return np.asarray(_size(passed) * _size(right) + _size(across) + LABEL**2 * _size(left) * _size(right))
 
 
 def _terms(weights: list[np.ndarray], teacher: np.ndarray) -> dict[str, np.ndarray]:
