@@ -10,8 +10,9 @@ import matplotlib.pyplot as plt
 import pytest
 from typer.testing import CliRunner
 
-from dynascope import cli, report
+from dynascope import cli, report, results
 from dynascope.experiments import registry
+from dynascope.experiments.claims import VERDICTS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -127,3 +128,12 @@ def test_a_docstring_is_a_contract_and_the_rest_a_page():
         assert words <= 250, f"{path.relative_to(ROOT)}: {name} has {words} words"
         for page in re.findall(r"\bdocs/[\w-]+\.md", text):
             assert (ROOT / page).exists(), f"{path.relative_to(ROOT)}: {name} names {page}"
+
+
+def test_findings_have_the_verdicts_of_the_results():
+    kept = [results.load_result(path) for path in sorted((ROOT / "docs" / "results" / results.KEPT).glob("*.json"))]
+    found = {claim.id: claim.verdict for result in kept for claim in result.claims}
+    page = (ROOT / "docs" / "findings.md").read_text()
+    told = re.findall(rf"`([a-z0-9.-]+)` ({'|'.join(sorted(VERDICTS, key=len, reverse=True))})", page)
+    assert len(told) > 50
+    assert [each for each in told if found.get(each[0]) != each[1]] == []
