@@ -92,7 +92,7 @@ def test_the_base_installation_does_all_but_train_networks(record, tmp_path):
         "simulate spring-block --duration 1 --trials 2 --save-points 3 --out run.nc",
         "estimate elastic missing.npz",
         "reproduce spring_block/left_friction --scale smoke",
-        "verify phases --scale smoke --json",
+        "verify regimes --scale smoke --json",
         "imitate --trials 2 --steps 40",
         "sweep spring-block --grid noise=0,0.1 --set trials=2 --set duration=1 --out swept",
         "sweep spring-block --grid noise=0,0.1 --set trials=2 --set duration=1 --out swept --scheduler here",

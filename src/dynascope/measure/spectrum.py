@@ -125,10 +125,8 @@ def minimum_feature_distance(features: ArrayLike, outputs: ArrayLike, *, least_s
     features: Φ of the last layer, (sample, feature, …). outputs: f̂, (sample,) or (sample, output), their span of N
     samples, without what is rounding. Both NumPy, PyTorch or JAX, in any units; κ does not change when features turn,
     shift or scale, or outputs mix among each other. Returns one float64 number of the kind that went in.
-    least_share: 0 takes every direction of the outputs above rounding as a whole, however faint: outputs that nearly
-        lie in few directions then have a κ that jumps with the slightest noise. Above 0, principal directions i of the
-        centred outputs with a share λ_i/Σλ of their variance count by min(1, λ_i/(least_share Σλ)) in P, which makes κ
-        a continuous function of the outputs; it then depends on how they are mixed. 0.01 is of use.
+    least_share: 0 counts every direction of the outputs above rounding, however faint, so that noise can make κ jump.
+        Above 0 (0.01 is of use) principal directions count by min(1, λ_i/(least_share Σλ)), which is continuous.
     Assumes balanced classes. Definition 1 (two eigenspaces) agrees with (2.8) only where the outputs span the constant,
     as one-hot outputs do; (2.8) is what is computed. With fewer samples than features κ is too low. No N × N matrix is
     formed: 20,000 × 1024 takes about a second and 0.5 GB. Source: layerwise (2.8), (2.9), Definition 2.

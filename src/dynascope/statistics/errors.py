@@ -47,7 +47,7 @@ class Estimate:
         >>> Estimate(1.0, 0.1).scaled(3.0).mean
         3.0
         """
-        return Estimate(self.mean * factor, self.error * np.abs(factor), self.runs)
+        return Estimate(self.mean * factor, self.error * abs(factor), self.runs)
 
 
 def over_trials(values: xr.DataArray | np.ndarray, axis: int = -1) -> Estimate:

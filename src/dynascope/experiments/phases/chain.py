@@ -96,7 +96,7 @@ def null_paths(position: Float[np.ndarray, "time layer"], times: Float[np.ndarra
 
     >>> times = np.linspace(0.0, 1.0, 9)
     >>> together = np.outer(1 - np.exp(-times / 0.5), [1.0, 3.0])
-    >>> [(round(squares, 6), free) for squares, free in null_paths(together, times)][1]
+    >>> [(round(squares, 4), free) for squares, free in null_paths(together, times)][1]
     (0.0, 3)
     """
     moved, clock = position - position[0], times - times[0]

@@ -54,7 +54,7 @@ class DeepLinear(LinearNetwork):
     initialisation: gaussian; balanced, the same end-to-end map with W_{l+1}ᵀ W_{l+1} = W_l W_lᵀ; or aligned, also
         diagonal in the teacher's basis.
     data_size: samples of a fixed data set; fresh samples at every step if not given.
-    whitened: whether the data set's inputs are made to have ⟨x xᵀ⟩ = 1 exactly, as the population has.
+    whitened: whether inputs of the data set have ⟨x xᵀ⟩ = 1 exactly, as the population has.
     network_seed: fixes teacher, initial weights of every trial and data set, whatever method and seed train them.
 
     learning_rate, batch_size and label_noise may be arrays that broadcast, or DataArrays: a grid.
