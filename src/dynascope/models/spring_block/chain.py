@@ -91,8 +91,7 @@ class SpringBlock(Family):
         dynamics: overdamped (5), inertial (4), (S2), (S3), or langevin (S4), (S5).
         damping: γ of the inertial and langevin dynamics.
         noise_decay: τ in ε(t) = ε·exp(−τ t).
-        shared_noise: whether all blocks feel the same noise. The source's code for (S4) lets every block feel the sum
-            of one process per block: that is shared noise with √blocks times its noise level.
+        shared_noise: whether all blocks feel the same noise.
         truncate: bound z of noise conditioned on |ζ| ≤ z standard deviations.
         stop_tolerance: hold a trial from the first save at which no block has moved by more than this fraction of the
             target since the save before; `stop_time` then says when (NaN: never).
