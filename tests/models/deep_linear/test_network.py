@@ -180,6 +180,7 @@ def test_divergence_step_is_exact():
         net.simulate(0.9 * step, 3, method="sgd", save_points=2)
 
 
+@pytest.mark.ci
 def test_optional_records():
     run = DeepLinear(**SMALL).simulate(
         0.1, 2, method="isotropic", save_points=2, tangent_kernel=True, isotropic_noise=0.5

@@ -136,7 +136,9 @@ def test_points_may_start_anywhere():
         np.testing.assert_allclose(inner.isel(time=-1), inner.isel(time=0), atol=1e-12)
 
 
-@pytest.mark.parametrize("options", [{"method": "euler"}, {"discrete": True, "batch_size": 3}])
+@pytest.mark.parametrize(
+    "options", [{"method": "euler"}, pytest.param({"discrete": True, "batch_size": 3}, marks=pytest.mark.ci)]
+)
 @pytest.mark.parametrize("geometry", ["logits", pytest.param("softmax", marks=pytest.mark.ci)])
 def test_trials_and_grid_points_do_not_disturb_each_other(geometry, options):
     common = {"duration": 0.3, "dt": 0.1, "samples": 2, "save_points": 2, **options}

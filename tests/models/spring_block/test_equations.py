@@ -48,6 +48,7 @@ def test_overdamped_chain_converges_with_order_one():
     assert slope(sizes, [np.abs(end - exact).max() for end in ends]) == pytest.approx(1, abs=0.1)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("dynamics", ["inertial", "langevin"])
 def test_second_order_chain_converges_with_order_one(dynamics):
     chain = frictionless(noise=0.0, stiffness=0.7)
