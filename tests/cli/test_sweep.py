@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -84,8 +85,8 @@ def test_an_interrupted_command_says_that_it_can_go_on(sweep, tmp_path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130, err
-    assert err.startswith("stopped: ")
-    assert err.endswith("of 400 finished; the same command goes on\n")
+    # the first line: a file that was being opened at that moment may complain behind it
+    assert re.fullmatch(r"stopped: \d+ of 400 finished; the same command goes on", err.splitlines()[0]), err
 
 
 @pytest.mark.parametrize(
