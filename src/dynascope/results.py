@@ -163,15 +163,15 @@ def publish_results(folders: Sequence[str | Path], out: str | Path) -> Path:
         )
     place = Path(out)
     place.mkdir(parents=True, exist_ok=True)
+    kept = {result.name: result for result in map(load_result, (place / KEPT).glob("*.json"))}
     for name, (result, folder) in found.items():
-        earlier = place / KEPT / f"{_stem(name)}.json"
-        if earlier.exists() and _rank(load_result(earlier)) > _rank(result):
+        if name in kept and _rank(kept[name]) > _rank(result):
             continue
-        write_text(earlier, to_json(asdict(result)))
+        kept[name] = result
+        write_text(place / KEPT / f"{_stem(name)}.json", to_json(asdict(result)))
         for made, suffix in ((PICTURE, ".png"), (VECTOR_PICTURE, ".svg")):
             if (folder / made).exists():
                 shutil.copyfile(folder / made, place / f"{_stem(name)}{suffix}")
-    kept = {result.name: result for result in map(load_result, sorted((place / KEPT).glob("*.json")))}
     results = {name: kept[name] for name in names() if name in kept}
     pictures = {path.name for path in place.iterdir()}
     write_text(place / "gallery.md", gallery_page(results, pictures))

