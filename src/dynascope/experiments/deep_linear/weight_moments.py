@@ -125,7 +125,7 @@ EXPERIMENT = Experiment(
     ),
     picture=Panels(_draw),
     smoke={"trials": 3072},
-    paper={"trials": 65_536, "dt": 1e-3},
+    paper={"trials": 65_000, "dt": 1e-3},
     model="DeepLinear",
     kind="equation",
 )
