@@ -11,7 +11,7 @@ _DIGITS = {"data": "digits", "per_class": 100, "pair": (0, 1)}  # they stand for
 
 EXPERIMENT = Experiment(
     FIGURES,
-    Config(data="cifar10", per_class=5000, probes=1000, steps=300_000, pair=(1, 2), drawn=False),
+    Config(data="cifar10", per_class=5000, probes=1000, steps=300_000, pair=(1, 2), window=551),
     run,
     claims=claims_on("CIFAR", CIFAR),
     picture=PICTURE,
