@@ -192,6 +192,15 @@ def test_a_growth_that_is_the_number_of_classes_times_the_same_is_caught(smoke):
 
 
 @pytest.mark.ci
+def test_photographs_of_two_classes_are_told_apart_or_not(smoke):
+    experiment, record = find("elastic/network_classes"), smoke("elastic/network_classes")[0]
+    for two, verdict in ((0.95, "reproduced"), (0.85, "not reproduced")):
+        accuracy = 0 * record["accuracy"] + xr.where(record["case"] == 2, two, 1.8 - two)
+        found = experiment.judge(record.assign(accuracy=accuracy))
+        assert {each.id: each.verdict for each in found}["elastic-sec4-two"] == verdict
+
+
+@pytest.mark.ci
 def test_a_loss_that_ends_above_its_start_has_an_onset_where_it_falls(smoke):
     record = smoke("elastic/network_course")[0]
     onset = course_claims._onset(record)

@@ -27,6 +27,7 @@ from dynascope.experiments.elastic.network_training import (
     label_steps,
     pictures,
     read_strengths,
+    side_by_side,
     train,
     unsettled,
 )
@@ -142,7 +143,7 @@ def _tails(
 
 def _label(record: xr.Dataset, name: str, until: str = "text", **chosen: str | list[str]) -> Estimate:
     """A quantity that was read by training label, (share, …), with its error over networks."""
-    found = record.sel(until=until, **chosen)
+    found = record.sel({"until": until, **chosen})
     return Estimate(found[f"label_{name}"].values, found[f"label_{name}_error"].values, record.sizes["trial"])
 
 
@@ -168,7 +169,7 @@ def _loss_stays(record: xr.Dataset) -> Judgement:
 
 def _margin(record: xr.Dataset) -> Judgement:
     less, more = (_end(record, "margin", side) for side in (_LESS, _MORE))
-    turned = Estimate(np.append(less.mean, -more.mean), np.append(less.error, more.error), less.runs)
+    turned = side_by_side(less, more.scaled(-1.0))
     note = "mean amplitude of class means along their margin directions, times −1 where it should be negative"
     return above(turned, 0.0, note=note)
 
@@ -198,7 +199,7 @@ def _by_share(record: xr.Dataset, values: np.ndarray) -> str:
 
 def _crosses(record: xr.Dataset, until: str) -> Judgement:
     half, random = (_least(record.sel(share=side), until) for side in (_HALF, _AT_RANDOM))
-    beyond = Estimate(np.append(1 - half.mean, random.mean - 1), np.append(half.error, random.error), half.runs)
+    beyond = side_by_side(Estimate(1 - half.mean, half.error, half.runs), Estimate(random.mean - 1, random.error))
     listed = _by_share(record, _least(record, until).mean)
     return above(beyond, 0.0, note=f"distance from 1; by share: {listed}{_NOISE}")
 
@@ -220,11 +221,8 @@ def _noise(record: xr.Dataset) -> Judgement:
             f"{until}: A − B {_by_share(record, whole)}, of which labels {_by_share(record, excess.mean)}, "
             f"samples right by training label {known}"
         )
-    found = Estimate(
-        *(np.concatenate([getattr(part, each) for part in parts]) for each in ("mean", "error")), parts[0].runs
-    )
     note = "I-model, in units of A − B with true labels; r = 1 − log|A|/log(1 + t) exceeds 1 where |A| < 1"
-    return below(found, _NOTHING, note=f"{note}. {'. '.join(listed)}")
+    return below(side_by_side(*parts), _NOTHING, note=f"{note}. {'. '.join(listed)}")
 
 
 def _order(record: xr.Dataset, until: str) -> Estimate:
@@ -241,10 +239,7 @@ def _dominates(record: xr.Dataset, until: str) -> Judgement:
 
 
 def _clean(record: xr.Dataset) -> Judgement:
-    orders = [_order(record, until)[0] for until in _LENGTHS]
-    found = Estimate(
-        np.array([each.mean for each in orders]), np.array([each.error for each in orders]), orders[0].runs
-    )
+    found = side_by_side(*(_order(record, until)[0] for until in _LENGTHS))
     return above(found, 0.0, note="r_β − r_α with true labels, after as many updates as in the text and in the code")
 
 
