@@ -13,6 +13,7 @@ from dynascope.experiments.elastic import (
     network_courses,
     network_drawn,
     network_imitation,
+    network_labels,
 )
 from dynascope.experiments.elastic.network_imitation import IMITATION, MARGINS
 from dynascope.experiments.elastic.network_training import Training, clear_from, record_steps
@@ -97,7 +98,7 @@ def corruption(monkeypatch, verdicts):
             return planted(given, amplitude((labels == data[1]).mean(axis=1)))
 
         monkeypatch.setattr(network_corruption, "train", train)
-        monkeypatch.setattr(network_corruption, "_RESAMPLES", 20)
+        monkeypatch.setattr(network_labels, "RESAMPLES", 20)
         found = verdicts("network_corruption", **TINY, shares=(0.0, 0.3, 2 / 3, 0.9))
         return {name.removeprefix("elastic-"): verdict for name, verdict in found.items()}
 

@@ -5,6 +5,7 @@ NAMES = (
     "tail_index",
     "discrete_limit",
     "linearisation",
+    "first_order",
     "estimators",
     "mean_path",
     "drift",

@@ -2,24 +2,14 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, Int
 
 from dynascope import plots
 from dynascope.data import corrupt_labels
 from dynascope.experiments.claims import Claim, Judgement, above, below, equal, three_errors
-from dynascope.experiments.elastic.network_drawn import (
-    drawn_means,
-    first_updates,
-    from_starts,
-    known_mean,
-    last_updates,
-    right,
-    shuffled,
-)
+from dynascope.experiments.elastic.network_labels import STRENGTHS, by_label
 from dynascope.experiments.elastic.network_training import (
     SMALL,
     Training,
@@ -36,18 +26,14 @@ from dynascope.experiments.sources import elastic
 from dynascope.models.elastic.geometry import margin_amplitudes
 from dynascope.models.elastic.tails import tail_index
 from dynascope.statistics.errors import Estimate, over_trials
-from dynascope.statistics.resampling import bootstrap_weights
 
 _RANDOM = 2 / 3  # share of wrong labels at which three classes are labelled at random
 _LESS, _AT_RANDOM, _MORE = slice(_RANDOM - 0.05), slice(_RANDOM - 1e-9, _RANDOM + 1e-9), slice(_RANDOM + 0.05, None)
 _HALF, _FROM_RANDOM = slice(0.5), slice(_RANDOM - 0.05, None)
-_STRENGTHS = ("intra", "inter")
-_READ = {"I-model": "isotropic", "L-model": "logits"}  # of samples as they are drawn, with the source's code
 _LENGTHS = ("text", "code")  # as many updates as the source's text states, or its code makes
 _NOISE = "; from 2/3 on it is what chance has grown: fig4c-noise"
 _SHOWN = (0.0, 0.3, _RANDOM, 0.8)  # shares of Figures D.5 and D.6
 _NOTHING = 0.1  # of the value with true labels: as good as none
-_RESAMPLES = 100
 _LAST = 0.1  # share of the records over which the end of training is averaged
 _I_MODEL = "I-model as printed"
 _ACCURACY, _LOSS = elastic(figure="4(b)"), elastic(figure="4(a)")
@@ -83,7 +69,7 @@ def run(config: Config) -> xr.Dataset:
     )
     means, steps = record["class_mean"].values.astype(float), record["step"].values
     record = record.merge(xr.concat([read_strengths(steps, each) for each in means], record["share"]))
-    for name in _STRENGTHS:  # with the absolute value that (D.19) needs where B is negative
+    for name in STRENGTHS:  # with the absolute value that (D.19) needs where B is negative
         size = np.abs(record[f"integrated_{name}"].transpose("share", "reading", "step").values)
         record[f"tail_{name}"] = (("share", "reading"), tail_index(steps, size, "published"))
     record["margin"] = (("share", "trial", "step"), margin_amplitudes(means).mean(axis=-1))
@@ -91,54 +77,9 @@ def run(config: Config) -> xr.Dataset:
     logits, own = (each.reshape((*split, *each.shape[1:])) for each in drawn)
     parts = []
     for length in (config.steps, config.coded_steps):
-        read = [_by_label(each[:, :length], of[:, :length], config.seed) for each, of in zip(logits, own, strict=True)]
+        read = [by_label(each[:, :length], of[:, :length], config.seed) for each, of in zip(logits, own, strict=True)]
         parts.append(xr.concat(read, record["share"]))
     return record.drop_vars("class_mean").merge(xr.concat(parts, xr.Variable("until", list(_LENGTHS))))
-
-
-def _by_label(
-    logits: Float[np.ndarray, "trial update logit"], labels: Int[np.ndarray, "trial update"], seed: int
-) -> xr.Dataset:
-    """What the source reads: class means of the samples as drawn, by the label they are trained on, at each update.
-
-    In the last 1000 updates, mean over the updates that may be X̄(0): A, B, A − B and tail indices over `strength`, the
-    rate of A − B since the middle times the length of the class means, and `excess`, what A − B is beyond its value
-    with shuffled labels; each with its standard error over networks. `memorised`: share of samples that networks have
-    by the label that they are trained on.
-    """
-    starts, late = first_updates(labels, logits.shape[2]), last_updates(logits.shape[1])
-    chosen = np.concatenate([starts, late - late[0] // 2, late])
-    weights = np.concatenate([np.full((1, len(labels)), 1.0), bootstrap_weights(len(labels), _RESAMPLES, 0)])
-    means = drawn_means(logits[:, chosen], labels[:, chosen], weights)
-    null = drawn_means(logits[:, late], shuffled(labels[:, late], seed), weights)
-    null = np.concatenate([means[:, : len(starts)], null], axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):  # updates at which no network drew a label are left out
-        found = [_tails(means, null, len(starts), late, geometry) for geometry in _READ.values()]
-    content: dict[str, Any] = {"memorised": right(logits[:, late], labels[:, late]).mean()}
-    for name in found[0]:
-        values = np.stack([each[name] for each in found], axis=1)  # (resample, model, …)
-        dims = ("model", "strength")[: values.ndim - 1]
-        content[f"label_{name}"] = (dims, values[0])
-        content[f"label_{name}_error"] = (dims, np.nanstd(values[1:], axis=0, ddof=1))
-    return xr.Dataset(content, coords={"model": list(_READ), "strength": [*_STRENGTHS, "gap"]})
-
-
-def _tails(
-    means: Float[np.ndarray, "resample update class logit"],
-    null: Float[np.ndarray, "resample update class logit"],
-    starts: int,
-    late: Int[np.ndarray, " late"],
-    geometry: str,
-) -> dict[str, np.ndarray]:
-    """Integrated strengths and tail indices (resample, strength), the adjusted rate and the excess (resample,)."""
-    curves = from_starts(means, starts, geometry, "code")
-    middle, end = np.split(curves, 2, axis=-1)
-    integrated, before = (known_mean(part, axis=(-1, -2)) for part in (end, middle))
-    index = 1 - known_mean(np.log(np.abs(end)) / np.log1p(late), axis=(-1, -2))
-    length = known_mean(np.linalg.norm(means[:, -len(late) :], axis=-1).reshape(len(means), -1))
-    rate = (integrated - before)[:, -1] / (late[0] // 2)
-    chance = known_mean(from_starts(null, starts, geometry, "code"), axis=(-1, -2))[:, -1]
-    return {"integrated": integrated, "tail": index, "adjusted": rate * length, "excess": integrated[:, -1] - chance}
 
 
 def _label(record: xr.Dataset, name: str, until: str = "text", **chosen: str | list[str]) -> Estimate:
@@ -177,8 +118,8 @@ def _margin(record: xr.Dataset) -> Judgement:
 def _indices(record: xr.Dataset, reading: str) -> Estimate:
     """(D.19) of A and B on the probe, (share, strength), and standard errors from their intervals at the end."""
     each = record.sel(reading=reading)
-    index = np.stack([each[f"tail_{name}"].values for name in _STRENGTHS], axis=1)
-    ends = [at_end(each, f"integrated_{name}") for name in _STRENGTHS]
+    index = np.stack([each[f"tail_{name}"].values for name in STRENGTHS], axis=1)
+    ends = [at_end(each, f"integrated_{name}") for name in STRENGTHS]
     errors = [end.error / np.abs(end.mean) / np.log1p(float(record["step"][-1])) for end in ends]
     return Estimate(index, np.stack(errors, axis=1), ends[0].runs)
 
@@ -190,7 +131,7 @@ def _lesser(indices: Estimate) -> Estimate:
 
 def _least(record: xr.Dataset, until: str) -> Estimate:
     """The same by training label, I-model."""
-    return _lesser(_label(record, "tail", until, model="I-model", strength=list(_STRENGTHS)))
+    return _lesser(_label(record, "tail", until, model="I-model", strength=list(STRENGTHS)))
 
 
 def _by_share(record: xr.Dataset, values: np.ndarray) -> str:
@@ -227,7 +168,7 @@ def _noise(record: xr.Dataset) -> Judgement:
 
 def _order(record: xr.Dataset, until: str) -> Estimate:
     """r_β − r_α of the L-model, for each share."""
-    index = _label(record, "tail", until, model="L-model", strength=list(_STRENGTHS))
+    index = _label(record, "tail", until, model="L-model", strength=list(STRENGTHS))
     return Estimate(index.mean[:, 1] - index.mean[:, 0], np.linalg.norm(index.error, axis=1), index.runs)
 
 
@@ -288,7 +229,7 @@ def _draw_accuracy(record: xr.Dataset, ax: Axes) -> None:
 
 
 def _draw_tails(record: xr.Dataset, ax: Axes, *, model: str) -> None:
-    index = _label(record, "tail", model=model, strength=list(_STRENGTHS))
+    index = _label(record, "tail", model=model, strength=list(STRENGTHS))
     curves = {f"r of {symbol}": index[:, row] for row, symbol in enumerate("αβ")}
     _draw_over_shares(record, ax, curves, 1.0, f"tail index (D.19) by training label, {model}")
     ax.set_ylim(0.4, 1.6)

@@ -1,7 +1,7 @@
 """Real networks for the claims on local elasticity: pictures, networks trained at once, strengths read off them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -81,6 +81,17 @@ def record_steps(steps: int, records: int) -> list[int]:
     return sorted({round(steps * (i / records) ** 2) for i in range(records + 1)})
 
 
+def ensemble(given: Training, x: np.ndarray, precision: str = "float32") -> networks.Ensemble:
+    """The networks of a training on such pictures, before it."""
+    network = (
+        networks.LeNet(given.classes, x.shape[1])
+        if given.network == "lenet"
+        else networks.MLP(x.shape[1:], given.classes, width=24, depth=2)
+    )
+    options: dict[str, Any] = {"learning_rate": given.learning_rate, "seed": given.seed, "precision": precision}
+    return networks.Ensemble(network, trials=given.trials, **options)
+
+
 def train(
     given: Training,
     data: Data | None = None,
@@ -96,14 +107,8 @@ def train(
     keep_outputs, keep_drawn: what else `Ensemble.train` is to keep
     """
     x, y, probe, own = pictures(given) if data is None else data
-    network = (
-        networks.LeNet(given.classes, x.shape[1])
-        if given.network == "lenet"
-        else networks.MLP(x.shape[1:], given.classes, width=24, depth=2)
-    )
     trials = given.trials if labels is None else len(labels)
-    ensemble = networks.Ensemble(network, trials=trials, learning_rate=given.learning_rate, seed=given.seed)
-    return ensemble.train(
+    return ensemble(replace(given, trials=trials), x).train(
         x,
         y if labels is None else labels,
         steps=given.steps,
