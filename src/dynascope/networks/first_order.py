@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -33,14 +33,14 @@ def step_errors(
     ((1, 2), True)
     """
     x, probe, start = _tensor(model, sample[None]), _tensor(model, others), _weights(model)
-    outputs, back = vjp(lambda weights: functional_call(model, weights, (x,)), start)
+    outputs, back = _with_slopes(model, x, start)
     target = torch.tensor([label], device=x.device)
-    (stated,) = back(nn.functional.one_hot(target, outputs.shape[1]) - outputs.softmax(dim=1))  # Δw/h
+    stated = back(nn.functional.one_hot(target, outputs.shape[1]) - outputs.softmax(dim=1))  # Δw/h
     before, slope = _along(model, probe, start, stated)
     weights, logits = [], []
     for rate in learning_rates:
         stepped = copy.deepcopy(model)
-        nn.functional.cross_entropy(stepped(x), target).backward()
+        torch.autograd.backward(nn.functional.cross_entropy(stepped(x), target))
         torch.optim.SGD(stepped.parameters(), lr=rate).step()
         moved = torch.cat([(weight - start[name]).ravel() for name, weight in _weights(stepped).items()])
         wanted = rate * torch.cat([each.ravel() for each in stated.values()])
@@ -63,9 +63,9 @@ def mean_drift(
     """
     x, start = _tensor(model, samples), _weights(model)
     own = torch.as_tensor(labels, device=x.device)
-    outputs, back = vjp(lambda weights: functional_call(model, weights, (x,)), start)
+    outputs, back = _with_slopes(model, x, start)
     margins = nn.functional.one_hot(own, outputs.shape[1]) - outputs.softmax(dim=1)
-    (direction,) = back(margins / len(x))
+    direction = back(margins / len(x))
     slope = _along(model, x, start, direction)[1]
     return np.stack([slope[own == k].mean(dim=0).cpu().numpy() for k in torch.unique(own)])
 
@@ -84,14 +84,23 @@ def logits_and_gram(
     return outputs, gradient_gram(model, x, labels)["gram"].values
 
 
+def _with_slopes(
+    model: nn.Module, inputs: torch.Tensor, weights: Weights
+) -> tuple[torch.Tensor, Callable[[torch.Tensor], Weights]]:
+    """Outputs, and what their transposed derivative by the weights makes of a factor for each."""
+    found = vjp(lambda moved: functional_call(model, moved, (inputs,)), weights)
+    outputs, back = found[0], found[1]
+    return outputs.detach(), lambda factor: back(factor)[0]
+
+
 def _along(
     model: nn.Module, inputs: torch.Tensor, weights: Weights, direction: Weights
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Outputs, and their derivative along a direction of the weights."""
     with warnings.catch_warnings():  # torch's own, when its forward mode is first used
         warnings.simplefilter("ignore", DeprecationWarning)
-        value, slope = jvp(lambda moved: functional_call(model, moved, (inputs,)), (weights,), (direction,))
-    return value.detach(), slope.detach()
+        found = jvp(lambda moved: functional_call(model, moved, (inputs,)), (weights,), (direction,))
+    return found[0].detach(), found[1].detach()
 
 
 def _tensor(model: nn.Module, array: np.ndarray) -> torch.Tensor:

@@ -3,6 +3,8 @@
 NAMES = (
     "binary_separation",
     "tail_index",
+    "general_geometry",
+    "separability",
     "discrete_limit",
     "linearisation",
     "first_order",

@@ -100,6 +100,9 @@ def _logit_case(config: Config, random: np.random.Generator) -> tuple[dict[str, 
         "tail_fit": float(exact["tail_index_intra"]),
         "tail_printed": float(published["tail_index_intra"]),
         "tail_predicted": intra.index + _tail_bias(intra, times),
+        **_tail_of_strength(
+            intra, times, estimate_strengths(times, means, reference_time=0.0, window=5)["intra"].values
+        ),
     }
     curves = {"truth": within, "exact": exact["integrated_intra"].values, "printed": printed}
     shown = xr.Dataset(
@@ -157,6 +160,16 @@ def _tail_bias(law: PowerLaw, times: np.ndarray) -> float:
     log = np.log1p(times[-(len(times) // _TAIL_SHARE) :])
     rest = 1 - law.index
     return float(((np.log(rest / law.scale) - np.log(-np.expm1(-rest * log))) / log).mean())
+
+
+def _tail_of_strength(law: PowerLaw, times: np.ndarray, found: np.ndarray) -> dict[str, float]:
+    """1 − mean of log α/log(1 + t) for α as found, in the middle of the last third of the points; and for the law."""
+    late = np.arange(len(times))[
+        -(len(times) // _TAIL_SHARE) : -(len(times) // (2 * _TAIL_SHARE))
+    ]  # no ends of windows
+    log = np.log1p(times[late])
+    exact = 1 + law.index - float((np.log(law.scale) / log).mean())
+    return {"tail_strength": 1 - float((np.log(found[late]) / log).mean()), "tail_strength_exact": exact}
 
 
 def _ratio(size: float, growth: float, offset: float) -> float:
@@ -271,6 +284,14 @@ def _draw_strength(record: xr.Dataset, ax: Axes) -> None:
     ax.set(xscale="log", xlabel="time (iterations)", ylabel="integrated strength A(t)")
 
 
+def _tail_strength(record: xr.Dataset) -> Judgement:
+    found, exact, planted = (record[name].values for name in ("tail_strength", "tail_strength_exact", "tail_planted"))
+    note = (
+        "for α₀/(1 + t)^r it is 1 + r − log α₀/log(1 + t): r takes log A, as in (D.19); bound: derivative over 5 points"
+    )
+    return corrected(found, exact, 0.01, published=planted, note=note)
+
+
 def _draw_tails(record: xr.Dataset, ax: Axes) -> None:
     """Tail indices as read against planted."""
     planted = record["tail_planted"]
@@ -321,6 +342,12 @@ EXPERIMENT = Experiment(
             _tail,
             elastic("D.19"),
             "derived",
+        ),
+        Claim(
+            "elastic-sec4-tail",
+            "r is 1 − mean of log α/log(1 + t) late in training",
+            _tail_strength,
+            elastic(section="4.1"),
         ),
         Claim("elastic-d6", "I-model: |(c₀/c_k)(X̄ᵏ − X̆)/X̆| = e^B", _ratio_sign, elastic("D.6")),
         Claim(

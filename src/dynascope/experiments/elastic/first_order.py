@@ -5,6 +5,7 @@ What a step of SGD on one sample does to the logits of others, and what is left 
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -53,11 +54,11 @@ def run(config: Config) -> xr.Dataset:
             }
             rows.append(xr.Dataset(content).assign(_class_means(network, probe, own)))
         stages.append(xr.concat(rows, "trial"))
-    rates = [*map(str, _RATES), "training"]
-    return xr.concat(stages, xr.Variable("stage", list(_STAGES))).assign_coords(rate=rates)
+    found = xr.concat(stages, xr.Variable("stage", list(_STAGES)))
+    return found.assign_coords(rate=[*map(str, _RATES), "training"])
 
 
-def _class_means(network: object, probe: np.ndarray, own: np.ndarray) -> dict[str, float]:
+def _class_means(network: Any, probe: np.ndarray, own: np.ndarray) -> dict[str, float]:
     """Two ways to decouple the drift of class means, relative to the drift itself, and the size of the margins.
 
     mean_error: (B.4), with the softmax of class means; margin_error: with the mean margin of each class instead;
@@ -86,7 +87,7 @@ def _weights(record: xr.Dataset) -> Judgement:
 def _order(record: xr.Dataset) -> Judgement:
     """Order in h of what (B.1) leaves out, median of the samples, for each stage."""
     large, small = (record["step_error"].sel(rate=str(rate), drop=True) for rate in _RATES)
-    order = 1 + np.log10(large / small).median(["draw", "sample"])
+    order = 1 + xr.apply_ufunc(np.log10, large / small).median(["draw", "sample"])
     note = f"between h = {_RATES}, median of samples, {_listed()}; bound 0.1: steps over a kink of the ReLU"
     return equal(over_trials(order), 2.0, 0.1, rival=1.0, note=note)
 

@@ -173,6 +173,13 @@ def _better_plain(record: xr.Dataset) -> Judgement:
     return below(plain["logits"], [plain["isotropic"], plain["persistence"]], note=_listed(record, plain))
 
 
+def _mixture(record: xr.Dataset) -> Judgement:
+    plain = _held_out(record, "plain")
+    return below(
+        plain["mixture"], plain["logits"], plain["noise floor"], note=f"by the noise floor; {_listed(record, plain)}"
+    )
+
+
 def _improves(record: xr.Dataset) -> Judgement:
     ours = _class_mean(record).sel(geometry="logits", norm="H")
     third = ours.sizes["step"] // 3
@@ -312,6 +319,13 @@ IMITATION = (
         "over all logits the L-model beats the I-model and no change",
         _better_plain,
         elastic(figure="5"),
+        kind="derived",
+    ),
+    unsettled(
+        "d20-better",
+        "over all logits (D.20) is closer to networks than the L-model, by more than their halves differ",
+        _mixture,
+        elastic("D.20, E.1"),
         kind="derived",
     ),
     Claim("figd9-improves", "RD of the L-model, H-norm, falls as training goes on", _improves, _D9),
