@@ -1,4 +1,4 @@
-"""elastic Theorem 3.1, (D.20), (E.1), Section E: Any positive H, any positive E.
+"""elastic (D.20), (E.1), Section E, Theorem 3.1: Any positive H, any positive E.
 
 The separation theorem beyond the I- and the L-model: which growth decides, and what becomes of its second half.
 """

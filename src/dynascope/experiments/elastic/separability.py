@@ -1,4 +1,4 @@
-"""elastic Definition C.1–C.5: What it means that classes part.
+"""elastic (C.1)–(C.3), Definition C.1–C.5: What it means that classes part.
 
 Pairwise, along one direction for all, at one time and for all later times.
 """
