@@ -273,6 +273,16 @@ def test_margins_and_overfitting_are_judged_on_both_sides(smoke):
         assert course_claims._overfits(changed).verdict == verdict
 
 
+@pytest.mark.ci
+@pytest.mark.parametrize(("mixture", "verdict"), [(0.2, "reproduced"), (0.45, "not reproduced")])
+def test_a_mixture_that_is_hardly_closer_is_caught(mixture, verdict, smoke):
+    record = smoke("elastic/network_course")[0]
+    missed = 0 * record["relative_difference"] + xr.where(record["geometry"] == "mixture", mixture, 0.5)
+    floor = 0 * record["noise_floor"] + 0.1
+    found = find("elastic/network_course").judge(record.assign(relative_difference=missed, noise_floor=floor))
+    assert {each.id: each.verdict for each in found}["elastic-d20-better-geomnist"] == verdict
+
+
 def test_drawn_samples_are_grouped_by_their_labels_and_read_from_each_start():
     random = np.random.default_rng(0)
     labels = random.integers(0, 3, (60, 400))
