@@ -86,7 +86,10 @@ def _rank(record: xr.Dataset) -> Judgement:
     learned = _half_learned(record).sel(optimiser=["gd", "sgd"])
     rises = _rises(record).sel(optimiser=learned["optimiser"])
     placed = ((rises > learned.shift(mode=1)) & (rises < learned)).isel(mode=slice(1, None))
-    note = "share of later rises between half of the mode before and half of its own; gd, sgd. Most: above 1/2, which was set on other networks"
+    note = (
+        "share of later rises between half of the mode before and half of its own; gd, sgd. Most: above 1/2, which "
+        "was set on other networks"
+    )
     return above(over_trials(placed.mean("mode")), 0.5, note=note)
 
 
@@ -112,7 +115,10 @@ def _slowing(record: xr.Dataset, *methods: str) -> Estimate:
 
 
 def _plateaus(record: xr.Dataset, *methods: str) -> Judgement:
-    note = f"rate of decay midway over the slower of those at both modes; {', '.join(methods)}. Without plateaus: 1; other networks"
+    note = (
+        f"rate of decay midway over the slower of those at both modes; {', '.join(methods)}. Without plateaus: 1. "
+        "Thirds of the time between modes were chosen on other networks"
+    )
     return below(_slowing(record, *methods), 1.0, note=note)
 
 
@@ -180,7 +186,7 @@ EXPERIMENT = Experiment(
         ),
         Claim(
             "fig-2-mean-loss",
-            "under SGD with the loss averaged over outputs modes take outputs/2 times longer than under gd with the sum",
+            "under SGD with the loss averaged over outputs modes take outputs/2 times longer than with its sum",
             _mean_loss,
             deep_linear(figure="2(d)", section="H.1"),
             kind="derived",

@@ -107,8 +107,11 @@ def _follows(record: xr.Dataset) -> Judgement:
     """Euler's steps add dt² |g|² each; the trapezoid rule is off by a third of what half of its points change."""
     left_out = settings(record).dt * record["steep"].mean("trial") + abs(record["quadrature"].mean("trial"))
     bound = (left_out / (RATE * record["noise"].mean("trial"))).values
-    note = "growth of |W_l|² less that by the gradient, over η ∫ tr Σ_ll dt, per layer; rival: no noise term"
-    return equal(_share(record), 1.0, bound, rival=0.0, note=f"{note}. Bound: Euler's dt |g|² and the quadrature's error")
+    note = (
+        "growth of |W_l|² less that by the gradient, over η ∫ tr Σ_ll dt, per layer; rival: no noise term. Bound: "
+        "Euler's dt |g|² and the quadrature's error"
+    )
+    return equal(_share(record), 1.0, bound, rival=0.0, note=note)
 
 
 def _draw(record: xr.Dataset, ax: Axes) -> None:
