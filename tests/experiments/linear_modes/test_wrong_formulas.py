@@ -49,6 +49,11 @@ SPOILT = {
         lambda r: {"missed": r["missed"] + 0.1, "noise_energy": r["noise_energy"] + 1.0},
         {"fig-1.3-hundredth"},
     ),
+    "the printed tail loses the signal": (
+        "overfitting",
+        lambda r: {name: r[name].roll(tail=1) for name in ("missed", "noise_energy")},
+        {"fig-1.3-hundredth", "fig-1.3-signal"},
+    ),
     "eigenfunctions of another size": (
         "eigenmodes",
         lambda r: {"mean_square": 1.2 * r["mean_square"]},
@@ -69,6 +74,14 @@ def test_a_wrong_formula_is_caught(case, smoke, failed):
     record, _ = smoke(f"linear_modes/{name}")
     assert not expected & failed(f"linear_modes/{name}", record)
     assert expected <= failed(f"linear_modes/{name}", record.assign(spoil(record)))
+
+
+def test_the_printed_tail_alone_decides_benign_overfitting(smoke, failed):
+    """With the errors of the weaker tail in its place the printed spectrum would be benign."""
+    record, _ = smoke("linear_modes/overfitting")
+    assert "fig-1.3-benign" in failed("linear_modes/overfitting", record)
+    swapped = {name: record[name].roll(tail=1) for name in ("missed", "noise_energy")}
+    assert "fig-1.3-benign" not in failed("linear_modes/overfitting", record.assign(swapped))
 
 
 WRONG = {

@@ -80,11 +80,10 @@ def _overlaps(config: Config) -> xr.Dataset:
         meet = CubicSpline(times, share[:, pair].sum(axis=-1) - 1).roots(extrapolate=False)[0]
         measured.append(float(CubicSpline(times, share[:, pair, 1])(meet)))
     network = DiagonalNetwork(variance, 1.0, config.start, config.start)
-    ratio, gap = 1 / config.start**2 - 1, (variance[:, 1] - variance[:, 0]) / variance.sum(axis=1)
     values = {
         "overlap_flow": measured,
         "overlap": network.stage_overlap()[:, 0],
-        "overlap_printed": 1 / (1 + ratio**gap),
+        "overlap_printed": network.stage_overlap(published=True)[:, 0],
     }
     return xr.Dataset({name: ("pair", value) for name, value in values.items()})
 
