@@ -185,7 +185,7 @@ def modular(test, kappa):
             "kappa": (dims, distance),
             "effective_dimension": (dims, 30 * distance),
             "strong_kappa": (("moment", "trial"), np.array(kappa)[:, None] + JITTER / 5),
-            "least_share": 0.01,
+            "variance_share": 0.99,
         },
         coords={"step": [0, 10, 100], "probe": ["train", "test"], "moment": [200, 3000]},
         attrs=made_with(modulus=97),
