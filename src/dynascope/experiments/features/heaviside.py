@@ -49,8 +49,8 @@ class Config:
     """A fully connected ReLU network of 4 layers, scalar in and out, PyTorch's default initial law.
 
     The source names width, depth and SGD only: every network is trained with momentum, and without it at half of the
-    learning rate at which its start is unstable, for as many more steps as it is slower. The last layer has no bias: with one, the features may settle on the
-    complement of the step and leave the constant to it.
+    learning rate at which its start is unstable, for as many more steps as it is slower. The last layer has no bias:
+    with one, the features may settle on the complement of the step and leave the constant to it.
     """
 
     width: int = 1000

@@ -9,7 +9,7 @@ from dynascope.experiments.regimes import recipe
 from dynascope.experiments.regimes.recipe import PAPER, Recipe, final, regime
 from dynascope.experiments.sources import layerwise
 
-SIZES = (0.02, 0.2, 1.0)  # parts of the training set
+SIZES = (1 / 64, 1 / 16, 1 / 4, 1.0)  # parts of the training set
 
 
 def run(config: Recipe) -> xr.Dataset:
@@ -42,5 +42,5 @@ EXPERIMENT = regime(
         Claim("fig-7.1-accuracy", "more data make the network generalize better", _learns),
     ),
     smoke={"seeds": 6},
-    paper=PAPER | {"data": "fashion", "train_per_class": 900, "steps": 3000},
+    paper=PAPER | {"data": "cifar10", "seeds": 20, "steps": 3000},
 )
