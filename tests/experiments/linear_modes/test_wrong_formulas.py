@@ -29,6 +29,12 @@ SPOILT = {
     ),
     "limit": ("theorem_1", lambda r: {"amplification": 1.0001 * r["amplification"]}, {"eq6.14-limit"}),
     "printed overlap": ("diagonal", lambda r: {"overlap": r["overlap_printed"]}, {"eq3.13-overlap"}),
+    "eigenvalues without the square": (
+        "diagonal",
+        lambda r: {"intensity_form": r["intensity_rival"]},
+        {"eq3.11-modes"},
+    ),
+    "eigenfunctions that mix": ("diagonal", lambda r: {"overlaps": 0 * r["overlaps"] + 0.4}, {"eq3.11-modes"}),
     "square root of the sigmoid": (
         "two_layer",
         lambda r: {"strength_sigmoid": np.sqrt(r["strength_sigmoid"])},
