@@ -130,8 +130,9 @@ def _longer(record: xr.Dataset) -> Judgement:
 
 
 def _mean_loss(record: xr.Dataset) -> Judgement:
-    gd = record["learned"].sel(optimiser="gd").isel(trial=slice(SLOW)).rename(trial="slow_trial")
-    log = over_trials(np.log(record["mean_learned"] / gd).rename(slow_trial="trial"))
+    gd = record["learned"].sel(optimiser="gd").isel(trial=slice(SLOW)).transpose("trial", "mode")
+    slow = record["mean_learned"].transpose("slow_trial", "mode")
+    log = over_trials(np.log(slow.values / gd.values), axis=0)
     note = f"logarithm of SGD over gd per mode; 5 % as in fig-3-modes; rival: the theory's loss. {SLOW} networks"
     return equal(log, np.log(float(record["slower"])), 0.05, rival=0.0, note=note)
 

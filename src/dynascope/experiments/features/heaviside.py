@@ -119,7 +119,8 @@ def steady_rate(weights: Layers, x: np.ndarray) -> float:
 
 
 def _outputs(weights: Layers, x: jax.Array) -> jax.Array:
-    return features_of(weights, x)[1]
+    outputs: jax.Array = features_of(weights, x)[1]
+    return outputs
 
 
 @partial(jax.jit, static_argnames="config")

@@ -48,16 +48,34 @@ class Part:
     full_batch: bool = False
 
 
-def _code(alone: tuple[int, ...], **training: int) -> Part:
+def _code(alone: tuple[int, ...], trials: int, batch_size: int, alone_steps: int) -> Part:
     """Narrow networks on one skill as the authors' code trains them."""
-    options = {"learning_rate": 0.05, "initial": 0.05, "weight_decay": 0.005, "decay": 0.995, "decay_every": 500}
-    return Part((), alone, **options | training)
+    return Part(
+        (),
+        alone,
+        trials,
+        batch_size,
+        alone_steps=alone_steps,
+        initial=0.05,
+        weight_decay=0.005,
+        decay=0.995,
+        decay_every=500,
+    )
 
 
-def _code_data(alone: tuple[int, ...], steps: int, **training: int) -> Part:
+def _code_data(alone: tuple[int, ...], steps: int, trials: int, width: int) -> Part:
     """Wide networks on training sets of one skill by the authors' code: a small start, whole sets, halved rates."""
     return Part(
-        (), alone, alone_steps=steps, initial=0.001, decay=0.5, decay_every=steps // 3, full_batch=True, **training
+        (),
+        alone,
+        trials,
+        max(alone),
+        width=width,
+        alone_steps=steps,
+        initial=0.001,
+        decay=0.5,
+        decay_every=steps // 3,
+        full_batch=True,
     )
 
 
@@ -103,13 +121,14 @@ def run(config: Config) -> xr.Dataset:
     record = record.assign(
         {name: getattr(config, name) for name in kept} | {"learning_rate": config.time.learning_rate}
     )
-    numbers = {}
+    numbers: dict[str, xr.DataArray] = {}
     for form, name in (("parameters", "code"), ("data_printed", "code_data")):
         kind = FORMS[form]
         other = record.drop_dims(f"alone_{kind}").assign({f"{kind}_alone": record[f"{name}_alone"]})
         found = forecast(other.rename({f"alone_{name}": f"alone_{kind}"}), form)
         numbers |= {f"{name}_{each}": found[f"{form}_{each}"] for each in ("value", "standard_error")}
-    return xr.merge([record.assign(numbers), *(forecast(record, form) for form in FORMS)])
+    forecasts = [forecast(record, form) for form in FORMS]
+    return xr.merge([record.assign(numbers), *forecasts])
 
 
 def _by_code(config: Config, name: str, kind: str) -> xr.Dataset:
@@ -331,7 +350,7 @@ EXPERIMENT = Experiment(
             _up_to(16), _up_to(8), trials=24, batch_size=200, learning_rate=0.003, steps=20_000, alone_steps=12_000
         ),
         code=_code(_up_to(8), trials=8, batch_size=200, alone_steps=12_000),
-        code_data=_code_data(_doubled(25, 5), 3000, trials=5, batch_size=400, width=100),
+        code_data=_code_data(_doubled(25, 5), 3000, trials=5, width=100),
     ),
     run,
     claims=(
@@ -455,7 +474,7 @@ EXPERIMENT = Experiment(
             alone_steps=2500,
         ),
         "code": _code(_up_to(8), trials=4, batch_size=32, alone_steps=500),
-        "code_data": _code_data(_doubled(8, 4), 300, trials=4, batch_size=64, width=20),
+        "code_data": _code_data(_doubled(8, 4), 300, trials=4, width=20),
         **{"skills": 2, "bits": 8, "samples": 64, "initial": 0.05, "table_width": 12},
     },
     paper={
@@ -467,9 +486,7 @@ EXPERIMENT = Experiment(
             _up_to(20), _up_to(10), trials=30, batch_size=4000, learning_rate=0.001, steps=150_000, alone_steps=60_000
         ),
         "code": _code(_up_to(10), trials=30, batch_size=4000, alone_steps=60_000),
-        "code_data": _code_data(
-            (100, 200, 400, 600, 800, 1000, 1200, 1600), 30_000, trials=10, batch_size=1600, width=1000
-        ),
+        "code_data": _code_data((100, 200, 400, 600, 800, 1000, 1200, 1600), 30_000, trials=10, width=1000),
         **{"skills": 5, "bits": 32, "samples": 4096, "as_printed": True},
     },
     model="Multilinear",
