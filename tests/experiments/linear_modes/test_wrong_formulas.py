@@ -65,6 +65,16 @@ SPOILT = {
         lambda r: {"mean_square": 1.2 * r["mean_square"]},
         {"alg1-spectrum"},
     ),
+    "a kernel that grows as the target": (
+        "lazy_rich",
+        lambda r: {"kernel_form": 1.01 * r["kernel_form"]},
+        {"eq6.3-kernel"},
+    ),
+    "a kernel that knows no imbalance": (
+        "lazy_rich",
+        lambda r: {"kernel_change": r["kernel_change"].isel(imbalance=0).broadcast_like(r["kernel_change"])},
+        {"eq6.3-kernel", "sec6.2-lazier"},
+    ),
     "another lever": ("levers", lambda r: {"through_target": 1.001 * r["through_target"]}, {"table-6.1-one-lever"}),
     "everything is learned": (
         "overfitting",
