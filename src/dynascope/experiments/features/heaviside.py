@@ -324,7 +324,7 @@ EXPERIMENT = Experiment(
             "table-2.1-recipe",
             "how many features are significant after training depends on the recipe: more without momentum",
             _recipe,
-            layerwise(table="2.1", figure="2.2(f)"),
+            layerwise(table="2.1", figure="2.2"),
             kind="own",
             settles_at="laptop",
         ),

@@ -33,8 +33,14 @@ def run(config: Recipe) -> xr.Dataset:
         own = replace(config, network=network, learning_rate=part * config.learning_rate)
         cases[name] = recipe.train(own, recipe.load(own))
     if config.data != "digits":
-        cases |= _on_cifar(replace(config, data="cifar10", seeds=max(3, config.seeds // 2), steps=3 * config.steps))
+        cases |= _on_cifar(_for_cifar(config))
     return recipe.gather(cases)
+
+
+def _for_cifar(config: Recipe) -> Recipe:
+    """Longer training on fewer images, for fewer networks."""
+    few = {"train_per_class": min(1000, config.train_per_class), "seeds": max(3, config.seeds // 2)}
+    return replace(config, data="cifar10", steps=2 * config.steps, **few)
 
 
 def _on_cifar(config: Recipe) -> dict[str, xr.Dataset]:
@@ -84,6 +90,13 @@ def _as_many_as_classes(record: xr.Dataset) -> Judgement:
     excess = [np.abs(final(record, kind, name) - 10) for name in TABLE for kind in kinds]
     note = "distance from 10 of D_eff(ρ), D_eff(Q̂) of ResNet18, then of VGG16"
     return below(recipe.means(*excess), 2.0, note=note)
+
+
+def _accurate(record: xr.Dataset) -> Judgement:
+    if _digits(record):
+        return not_run("needs MNIST")
+    note = "test accuracies of ResNet18 and VGG16; the table has 0.997 and 0.994"
+    return above(recipe.means(*(final(record, "accuracy", name) for name in TABLE)), 0.99, note=note)
 
 
 EXPERIMENT = regime(
@@ -142,6 +155,13 @@ EXPERIMENT = regime(
             layerwise(table="2.2"),
         ),
         Claim(
+            "table-2.2-accuracy",
+            "both classify more than 99 % of MNIST's test images",
+            _accurate,
+            layerwise(table="2.2"),
+            settles_at="paper",
+        ),
+        Claim(
             "table-2.2-cifar",
             "the same on CIFAR-10 and CIFAR-100",
             lambda record: not_run("the original needs 50,000 images of CIFAR, which is not at hand"),
@@ -150,5 +170,5 @@ EXPERIMENT = regime(
     ),
     smoke={"width": 2, "steps": 120, "batch_size": 32},
     laptop=LAPTOP | {"width": 4, "steps": 400, "batch_size": 64},
-    paper=PAPER | {"seeds": 30},
+    paper=PAPER | {"seeds": 20, "train_per_class": 5400, "steps": 2400},
 )
