@@ -197,7 +197,7 @@ EXPERIMENT = Experiment(
             "eq5.5-strength",
             "the strength with d < D_c samples is S (1 − √(1 − d/D_c))",
             _curve,
-            layerwise(equation="5.5, B.26"),
+            layerwise(equation="5.5, B.26", theorem="Proposition B.1.1"),
         ),
         Claim(
             "eqB.42-loss",

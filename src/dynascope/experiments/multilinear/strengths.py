@@ -182,13 +182,13 @@ EXPERIMENT = Experiment(
             "eq4.11-flow",
             "under gradient flow the strength of a skill follows (4.11)",
             lambda r: _solved(r, "flow", "flow_form", note="random parameters; the solver's 1e-8"),
-            layerwise(equation="4.11, B.1"),
+            layerwise(equation="4.11, B.1, B.6, B.7", theorem="Lemma 1"),
         ),
         Claim(
             "eqC.4-flow",
             "the strength in the linear model is S − (S − R(0)) exp(−η P(k) T)",
             lambda r: _solved(r, "linear_flow", "linear_form", note="random parameters"),
-            layerwise(equation="C.4"),
+            layerwise(equation="C.3, C.4"),
         ),
         Claim(
             "eq4.17-descent",
@@ -209,7 +209,7 @@ EXPERIMENT = Experiment(
             "eq4.26-one-shot",
             "after long training a skill stands at S, or at R(0) if never seen",
             _one_shot,
-            layerwise(equation="4.26, B.12"),
+            layerwise(equation="4.26, B.12", theorem="Corollary B.1.1"),
         ),
         Claim(
             "corB.1.2-known",
@@ -223,7 +223,7 @@ EXPERIMENT = Experiment(
             lambda r: equal(
                 r["skill_loss"], r["skill_form"], 1e-9, rival=r["skill_rival"], error=0.0, note=_NETWORK_NOTE
             ),
-            layerwise(equation="4.8"),
+            layerwise(equation="4.7, 4.8"),
         ),
         Claim(
             "eq4.28-start",

@@ -85,7 +85,7 @@ def _together(record: xr.Dataset) -> Judgement:
     found = []
     for name in ("cumulative_quality", "cumulative_utilization"):
         shares = record[name].sel(case=RESIDUAL, feature=slice(1, SHOWN)).transpose("trial", "feature").values
-        single = np.diff(shares, axis=1, prepend=0.0)
+        single = np.nan_to_num(np.diff(shares, axis=1, prepend=0.0))  # features that do not exist have no share
         order = -np.arange(single.shape[1])
         found.append([float(spearmanr(order, each).statistic) for each in single])
     note = f"rank correlation with quality, with utilization, first {SHOWN} features; none: 0"
