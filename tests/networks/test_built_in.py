@@ -17,6 +17,7 @@ SMALL = {
     "resnet": ResNet18(3, 1, width=2, size=8),
     "vgg": VGG16(3, 1, width=2),
     "transformer": ModularTransformer(5, width=8, heads=2),
+    "transformer with a final norm": ModularTransformer(5, width=8, heads=2, final_norm=True),
 }
 
 
