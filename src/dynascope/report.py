@@ -195,7 +195,7 @@ def _drawn(figure: Figure) -> bytes:
 def watch_report(record: xr.Dataset, title: str = "A training run") -> str:
     """One page about a run that was watched: what it shows, load curves over time, collapse, spectrum, elasticity.
 
-    >>> run = xr.Dataset({"load": (("step", "layer"), [[2.0, 1.0]])}, coords={"step": [0], "layer": ["input", "fc"]})
+    >>> run = xr.Dataset({"loads": (("step", "layer"), [[2.0, 1.0]])}, coords={"step": [0], "layer": ["input", "fc"]})
     >>> "<img" in watch_report(run)
     True
     """

@@ -29,7 +29,8 @@ def test_numbers_are_those_of_the_measures():
         logits = model.fc2(c)
     layers = [x.flatten(1), a.flatten(1), b, c]
     curve = load_curve(layers, y)
-    for name in ("load", "increment", "linearity", "curvature", "bend"):
+    np.testing.assert_allclose(now["loads"], curve["load"], rtol=1e-6)
+    for name in ("increment", "linearity", "curvature", "bend"):
         np.testing.assert_allclose(now[name], curve[name], rtol=1e-6, err_msg=name)
     assert str(now["shape"].values) == str(curve["shape"].values)
     signs = neural_collapse(c, y, model.fc2.weight, model.fc2.bias)
@@ -85,18 +86,18 @@ def test_a_second_start_continues_and_steps_made_again_replace_old_ones(tmp_path
         return run.record["step"].values.tolist()
 
     assert start(4) == [0, 2, 4]
-    assert start(3) == [0, 2, 4, 6, 7]
-    assert start(2, first_step=3) == [0, 2, 4, 5]
+    assert start(3, resume=True) == [0, 2, 4, 6, 7]
+    assert start(2, first_step=3, resume=True) == [0, 2, 3, 4, 5]
 
 
 def test_another_run_is_not_mixed_in(tmp_path):
     watch(mlp(), probe=vectors(), every=1, out=tmp_path).close()
     x, y = vectors()
     with pytest.raises(ValueError, match="its probe differ"):
-        watch(mlp(), probe=(x + 1, y), every=1, out=tmp_path)
+        watch(mlp(), probe=(x + 1, y), every=1, out=tmp_path, resume=True)
     with pytest.raises(ValueError, match="its layers differ"):
-        watch(nn.Linear(6, 3), probe=(x, y), every=1, out=tmp_path)
-    run = watch(mlp(), probe=(x, y), every=1, out=tmp_path)
+        watch(nn.Linear(6, 3), probe=(x, y), every=1, out=tmp_path, first_step=1)
+    run = watch(mlp(), probe=(x, y), every=1, out=tmp_path, resume=True)
     with pytest.raises(ValueError, match="another live run"):
         watch(mlp(), probe=(x, y), every=1, out=tmp_path)
     run.close()
@@ -200,7 +201,7 @@ def test_a_run_that_diverges_is_recorded_as_such():
             model[4].weight.fill_(torch.nan)
         run.step()
     last = run.record.isel(step=-1)
-    assert np.isfinite(last["load"].values).tolist() == [True, True, False]
+    assert np.isfinite(last["loads"].values).tolist() == [True, True, False]
     assert np.isnan(last["nc1"])
     assert str(last["shape"].values) == "undefined"
 
@@ -241,4 +242,4 @@ def test_two_processes(tmp_path):
 
 
 def test_loads_of_a_distributed_model_are_those_of_the_module():
-    assert np.isclose(watch(mlp(), probe=(X, Y)).record["load"][0, 0], float(data_separation(X, Y)))
+    assert np.isclose(watch(mlp(), probe=(X, Y)).record["loads"][0, 0], float(data_separation(X, Y)))

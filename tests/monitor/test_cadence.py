@@ -85,7 +85,7 @@ def test_log_schedule_has_ten_points_per_decade():
 
 @pytest.mark.parametrize("every", [0, -3, 1.5, "often", float("nan")])
 def test_bad_schedules_are_named(every):
-    with pytest.raises(ValueError, match="every must be a number of steps, 'log', or None"):
+    with pytest.raises(ValueError, match="every must be a number of steps, 'epoch', 'log', or None"):
         Cadence(every=every)
 
 

@@ -46,7 +46,7 @@ def test_show_prints_tables_and_one_sentence_per_verdict(folder):
             assert source in shown
         assert shown.count("Law:") == shown.count("Source:") == shown.count("; holds for ")
         assert shown.count("Law:") >= 4
-    assert '"load"' in _call("show", folder, "--json")
+    assert '"loads"' in _call("show", folder, "--json")
 
 
 def test_report_is_one_file_with_pictures(folder, tmp_path):

@@ -28,7 +28,7 @@ _COLUMNS = {
 def print_run(record: xr.Dataset, console: Console) -> None:
     """Print a run: a table over steps, one over layers, one sentence per verdict, and what was left out.
 
-    >>> run = xr.Dataset({"load": (("step", "layer"), [[2.0, 1.0]])}, coords={"step": [0], "layer": ["input", "fc"]})
+    >>> run = xr.Dataset({"loads": (("step", "layer"), [[2.0, 1.0]])}, coords={"step": [0], "layer": ["input", "fc"]})
     >>> print_run(run, Console(width=60))
     a run of 1 measurement up to step 0, 2 layers ...
     """
@@ -42,7 +42,7 @@ def print_run(record: xr.Dataset, console: Console) -> None:
         highlight=False,
     )
     console.print(_over_steps(record))
-    if newest(record, "load") is not None:
+    if newest(record, "loads") is not None:
         console.print(_over_layers(record))
     for each in verdicts(record):
         console.print(Text(f"{each.subject}: ", style="bold") + Text(each.sentence, style="not bold"))
@@ -73,8 +73,8 @@ def _over_steps(record: xr.Dataset) -> Table:
 
 def _over_layers(record: xr.Dataset) -> Table:
     """Loads at the start and now, and what the layer contributes now, with a bar."""
-    whole = finite_steps(record["load"])
-    first, last = record["load"].values[whole[0]], record["load"].values[whole[-1]]
+    whole = finite_steps(record["loads"])
+    first, last = record["loads"].values[whole[0]], record["loads"].values[whole[-1]]
     work = np.concatenate([[np.nan], -np.diff(last)])
     largest = np.nanmax(np.abs(work)) if len(work) > 1 else 1.0
     table = Table("layer", "load at first", "load now", "work now", "", box=None, pad_edge=False)

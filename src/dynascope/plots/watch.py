@@ -16,12 +16,12 @@ _CURVES = 8
 def plot_watched(record: xr.Dataset) -> Figure:
     """Draw every picture for which the record holds numbers, two in a row.
 
-    >>> run = xr.Dataset({"load": (("step", "layer"), [[2.0, 1.0]])}, coords={"step": [0], "layer": ["input", "fc"]})
+    >>> run = xr.Dataset({"loads": (("step", "layer"), [[2.0, 1.0]])}, coords={"step": [0], "layer": ["input", "fc"]})
     >>> len(plot_watched(run).axes)
     2
     """
     pictures: list[tuple[str, Callable[[xr.Dataset, Axes], Axes]]] = [
-        ("load", plot_loads),
+        ("loads", plot_loads),
         ("nc1", plot_collapse),
         ("probe_loss", plot_training),
         ("minimum_feature_distance", plot_dimensions),
@@ -47,7 +47,7 @@ def _legend(axes: Axes) -> None:
 def plot_loads(record: xr.Dataset, axes: Axes) -> Axes:
     """Draw load curves at up to eight moments, dark early, light late.
 
-    >>> run = xr.Dataset({"load": (("step", "layer"), [[2.0, 1.0]])}, coords={"step": [0], "layer": ["input", "fc"]})
+    >>> run = xr.Dataset({"loads": (("step", "layer"), [[2.0, 1.0]])}, coords={"step": [0], "layer": ["input", "fc"]})
     >>> plot_loads(run, new_figure()[1][0, 0]).get_xlabel()
     'layer'
     """
@@ -55,13 +55,13 @@ def plot_loads(record: xr.Dataset, axes: Axes) -> Axes:
     shades = colormaps["cividis"](np.linspace(0, 0.9, len(places)))
     for place, shade in zip(places, shades, strict=True):
         step = int(record["step"][place])
-        axes.plot(record["load"].values[place], "o-", color=shade, markersize=3.5, label=f"step {step}")
+        axes.plot(record["loads"].values[place], "o-", color=shade, markersize=3.5, label=f"step {step}")
     names = [str(name) for name in record["layer"].values]
     turned = max(map(len, names)) * len(names) > 40
     axes.set_xticks(range(len(names)), names, rotation=45 if turned else 0, ha="right" if turned else "center")
     axes.tick_params(axis="x", labelsize="x-small")
     axes.set_xlabel("layer")
-    axes.set_ylabel(axis_label(record["load"]))
+    axes.set_ylabel(axis_label(record["loads"]))
     axes.set_title("Which layers do the work", fontsize="medium")
     _legend(axes)
     return axes
