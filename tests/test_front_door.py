@@ -57,8 +57,8 @@ run.record
 """
 
 
+@pytest.mark.ci
 def test_to_watch_a_run_takes_nothing_of_the_theory():
-    assert imported("from dynascope import watch").isdisjoint({"diffrax", "equinox", "jax", "matplotlib"})
     assert imported(WATCHED).isdisjoint({"diffrax", "equinox", "jax", "matplotlib"})
 
 

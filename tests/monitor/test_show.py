@@ -1,17 +1,22 @@
 """What a person sees of a run: tables, sentences, pictures; and the examples."""
 
 import importlib.util
+import io
+import json
 import runpy
+import shutil
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from typer.testing import CliRunner
 
 from dynascope import cli, watch
-from dynascope.monitor import verdicts
+from dynascope.monitor import compare, open_run, show, verdicts
 from dynascope.monitor.reading import assemble
 from dynascope.plots.watch import plot_watched
 from dynascope.report import watch_report
@@ -47,6 +52,96 @@ def test_show_prints_tables_and_one_sentence_per_verdict(folder):
         assert shown.count("Law:") == shown.count("Source:") == shown.count("; holds for ")
         assert shown.count("Law:") >= 4
     assert '"loads"' in _call("show", folder, "--json")
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+def test_digits_are_not_cut_in_a_narrow_terminal(folder, width):
+    record = open_run(folder)
+    record["nc1"][:] = 1.0712345e-05
+    console = Console(width=width, record=True, file=io.StringIO())
+    show.print_run(record, console)
+    shown = console.export_text()
+    assert "…" not in shown
+    assert shown.count("1.07e-05") >= record.sizes["step"]
+    for title in ("accuracy", "between", "shape", "work now"):
+        assert title in shown
+
+
+def test_json_holds_verdicts_and_final_values(folder):
+    held = json.loads(CliRunner().invoke(cli.app, ["show", str(folder), "--json"]).output)
+    assert [each["subject"] for each in held["verdicts"]][:1] == ["load"]
+    assert held["final"]["probe_loss"] == pytest.approx(float(open_run(folder)["probe_loss"][-1]))
+    assert set(held["final"]["loads"]) == {"input", "0 Linear", "4 Linear"}
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory):
+    place = tmp_path_factory.mktemp("other")
+    torch.manual_seed(1)
+    model = mlp()
+    with watch(model, probe=vectors(), every=25, slow=0, out=place) as run:
+        train(model, vectors(), 100, after=lambda loss: run.step(loss=loss))
+    return place
+
+
+def test_runs_side_by_side(folder, other):
+    shown = _call("show", folder, other)
+    assert f"{folder.name} {other.name}" in shown
+    assert "steps 100 100" in shown
+    values = json.loads(CliRunner().invoke(cli.app, ["show", str(folder), str(other), "--json"]).output)
+    assert set(values) == {str(folder), str(other)}
+
+
+def test_compare_puts_runs_into_one_record(folder, other):
+    both = compare(folder, other)
+    assert both["run"].values.tolist() == [folder.name, other.name]
+    assert both["step"].values.tolist() == [0, 20, 25, 40, 50, 60, 75, 80, 100]
+    one = open_run(other)
+    np.testing.assert_array_equal(
+        both["loads"].sel(run=other.name, step=[0, 25, 100]), one.loads.sel(step=[0, 25, 100])
+    )
+    assert compare(open_run(folder), one)["run"].values.tolist() == ["run 1", "run 2"]
+    with pytest.raises(ValueError, match="runs must be two or more to be compared, got 1"):
+        compare(folder)
+
+
+def test_runs_below_a_folder_are_listed(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "a" / "first")
+    live = watch(mlp(), probe=vectors(), every=1, slow=0, out=tmp_path / "second")
+    shown = _call("runs", tmp_path)
+    assert f"{tmp_path.name}" in shown
+    listed = json.loads(CliRunner().invoke(cli.app, ["runs", str(tmp_path), "--json"]).output)
+    assert [(each["status"], each["step"]) for each in listed] == [("finished", 100), ("live", 0)]
+    live.close(last=False)
+    (tmp_path / "empty").mkdir()
+    assert "no watched run in" in _call("runs", tmp_path / "empty")
+
+
+def test_a_run_is_followed_to_its_end(tmp_path, monkeypatch):
+    run = watch(mlp(), probe=vectors(), every=1, slow=0, out=tmp_path)
+    left = [run.step, run.step, run.close]
+    monkeypatch.setattr(time, "sleep", lambda _pause: left.pop(0)())
+    shown = _call("show", tmp_path, "--follow")
+    for count in ("1 measurement up", "2 measurements up", "3 measurements up"):
+        assert f"a run of {count} to step" in shown
+    assert shown.endswith("this run is finished")
+
+
+def test_a_run_as_one_tidy_table(folder):
+    record = open_run(folder)
+    table = record.to_pandas()
+    assert list(table) == ["step", "time", "name", "layer", "class", "source", "feature", "value"]
+    loads = table[table["name"] == "loads"].pivot(index="step", columns="layer", values="value")
+    np.testing.assert_array_equal(loads[list(record["layer"].values)], record.loads)
+    assert table["value"].notna().all()
+
+
+def test_a_run_in_a_notebook(folder):
+    with watch(mlp(), probe=vectors(), every=1, slow=0) as run:
+        run.step()
+    for page in (run._repr_html_(), open_run(folder)._repr_html_()):
+        assert "<td>0 Linear</td>" in page
+        assert "The load curve is" in page
 
 
 def test_report_is_one_file_with_pictures(folder, tmp_path):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import SupportsFloat
+from typing import TYPE_CHECKING, SupportsFloat
 
 import torch
 from torch import nn
@@ -23,10 +23,14 @@ from dynascope.monitor.measuring import Numbers
 from dynascope.monitor.probing import Pair, Probe
 from dynascope.monitor.reading import RunRecord, assemble, flat
 from dynascope.monitor.resuming import SAME, apart, open_journal
+from dynascope.monitor.tables import to_html
 from dynascope.monitor.telling import tell
 from dynascope.monitor.warming import warm_up
 from dynascope.monitor.wrappers import agreed, left_in_pieces, rank, sharded, uncompiled
 from dynascope.records import Json, save
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def watch(
@@ -261,6 +265,13 @@ class Run:
         if self._layers is None:
             raise ValueError("record must be read in process 0 of a distributed run, which measures")
         return assemble(self._entries)
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """All numbers so far, one row each: step, time, name, labels, value."""
+        return self.record.to_pandas()
+
+    def _repr_html_(self) -> str:
+        return to_html(self.record) if self._entries else ""
 
     def step(self, at: int | None = None, **values: SupportsFloat) -> None:
         """Tell that a training step is done, and measure if it is time to.

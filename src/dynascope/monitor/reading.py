@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Hashable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -13,6 +14,10 @@ from dynascope.measure.separation import DEAD_BELOW, MARGIN, describe
 from dynascope.monitor import journal
 from dynascope.records import Json, load, with_provenance
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TIDY = ("step", "time", "name", "layer", "class", "source", "output", "feature")  # columns in this order
 # name in journals -> name in records, where xarray has a method of that name
 _NAMES = {"load": "loads"}
 # old name in records -> new one
@@ -60,8 +65,34 @@ class RunRecord(xr.Dataset):
             key = _OLD[key]
         return super().__getitem__(key)
 
-    def __contains__(self, key: Hashable) -> bool:
+    def __contains__(self, key: object) -> bool:
         return super().__contains__(_OLD.get(key, key) if isinstance(key, str) else key)
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """One row per number: step, time, name, the labels of layer, class, … where it has them, and value."""
+        return tidy(self)
+
+    def _repr_html_(self) -> str:
+        return str(import_module("dynascope.monitor.tables").to_html(self)) + super()._repr_html_()
+
+
+def tidy(record: xr.Dataset) -> "pd.DataFrame":
+    """All numbers of a run as one table, a row each; what was not measured has none.
+
+    Columns are step, time, name, then layer, class, source, output, feature as far as the run has them, and value.
+
+    >>> run = xr.Dataset({"loads": (("step", "layer"), [[2.0, 1.0]])}, coords={"step": [0], "layer": ["input", "fc"]})
+    >>> tidy(run)[["step", "name", "layer", "value"]].values.tolist()
+    [[0, 'loads', 'input', 2.0], [0, 'loads', 'fc', 1.0]]
+    """
+    parts = [
+        variable.astype(float).to_dataframe(name="value").dropna(subset="value").reset_index().assign(name=str(name))
+        for name, variable in record.data_vars.items()
+        if variable.dtype.kind in "bf"
+    ]
+    table = import_module("pandas").concat(parts, ignore_index=True)
+    first = [name for name in _TIDY if name in table]
+    return table[[*first, *(name for name in table if name not in (*first, "value")), "value"]]
 
 
 def open_run(path: str | os.PathLike[str]) -> RunRecord:

@@ -60,6 +60,7 @@ class SweepFolder:
     def locked(self) -> Iterator[None]:
         """Keep a second program out while this one works; the lock dies with its holder."""
         check_writable(self.path / PLAN)
+        self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / LOCK).open("w") as stream:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
