@@ -208,6 +208,38 @@ def test_pictures_of_a_run_cut_short():
     assert "Findings" in watch_report(_record(load=[3.0, 2.0, 1.0, 0.0]))
 
 
+def _over(steps, **numbers):
+    start = {"kind": "start", "layers": ["input", "a"], "classes": [0, 1], "settings": {}, "device": "cpu"}
+    start["skipped"] = {"b": "no floating-point tensor"}
+    entries = [
+        {"kind": "measure", "step": int(step), "time": 0.0, "numbers": {"load": [2.0, 1.0], **numbers}}
+        for step in steps
+    ]
+    return assemble([start, *entries])
+
+
+@pytest.mark.parametrize(("steps", "scale"), [(range(0, 1001, 100), "linear"), ([0, 1, 3, 10, 30, 100], "symlog")])
+def test_the_axis_of_steps_follows_the_records(steps, scale):
+    figure = plot_watched(_over(steps, probe_loss=0.5, probe_accuracy=0.9, train_loss=0.4))
+    _, loss, accuracy = figure.axes[:3]
+    assert loss.get_xscale() == scale
+    assert (loss.get_yscale(), accuracy.get_yscale()) == ("log", "linear")
+    assert [text.get_text() for text in loss.texts] == ["train loss", "probe"]  # beside the ends, from below
+    assert all(axes.get_legend() is None for axes in figure.axes)
+
+
+def test_names_of_lines_do_not_cover_each_other():
+    figure = plot_watched(_over([0, 1, 2], **dict.fromkeys(["nc1", "nc2_norm", "nc2_angle", "nc3", "nc4"], 0.5)))
+    heights = [text.get_position()[1] for text in figure.axes[1].texts]
+    assert np.diff(sorted(heights)).min() > 0.05
+
+
+def test_the_report_has_the_layers_and_what_was_not_measured():
+    page = watch_report(_over([0, 1]))
+    assert "<td>a</td><td>1</td><td>1</td><td>1</td>" in page
+    assert "not measured: b (no floating-point tensor)" in page
+
+
 def _needs(*packages):
     missing = [name for name in packages if importlib.util.find_spec(name) is None]
     return pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} not installed")
