@@ -26,7 +26,7 @@ from dynascope.monitor.resuming import SAME, apart, open_journal
 from dynascope.monitor.tables import to_html
 from dynascope.monitor.telling import tell
 from dynascope.monitor.warming import warm_up
-from dynascope.monitor.wrappers import agreed, left_in_pieces, rank, sharded, uncompiled
+from dynascope.monitor.wrappers import agreed, as_written, rank, sharded, uncompiled
 from dynascope.records import Json, save
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def watch(
         return Run(inner, checked, None, cadence=cadence, settings=settings)
     if any(isinstance(each, nn.parameter.UninitializedParameter) for each in inner.parameters()):
         raise ValueError("model must know its shapes, got lazy layers; run one batch through it before watching")
-    with undisturbed(inner), left_in_pieces(inner):
+    with undisturbed(inner), as_written(inner):
         found = find_layers(inner, checked, layers)
     run = Run(inner, checked, found, cadence=cadence, settings=settings, loggers=loggers, class_names=names)
     run.begin(out, first_step=begun, resume=forced)
@@ -327,7 +327,7 @@ class Run:
 
     @contextmanager
     def _measuring(self, kind: str) -> Iterator[None]:
-        with self._cadence.charge(kind), undisturbed(self._model), left_in_pieces(self._model):
+        with self._cadence.charge(kind), undisturbed(self._model), as_written(self._model):
             yield
 
     def _slow(self, features: Features) -> Numbers:

@@ -1,5 +1,6 @@
 """The module itself, out of what compilers and parallel training wrap around it; and models that lie in pieces."""
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -50,17 +51,27 @@ def _pieces(model: nn.Module) -> list[Any]:
 
 
 @contextmanager
-def left_in_pieces(model: nn.Module) -> Iterator[None]:
-    """Free the weights that a forward pass inside gathers, which FSDP2 would keep for a backward pass.
+def as_written(model: nn.Module) -> Iterator[None]:
+    """Run a model as its author wrote it inside, and leave it afterwards as its trainer had it.
 
-    >>> with left_in_pieces(nn.Linear(2, 2)):
+    Inside, forward passes are without the autocast that accelerate wraps around them. Afterwards, weights that FSDP2
+    gathered for them lie in pieces again, which it would have kept for a backward pass.
+
+    >>> with as_written(nn.Linear(2, 2)):
     ...     pass
     """
     pieces = _pieces(model)
     gathered = not all(hasattr(weight, "full_tensor") for weight in model.parameters())  # as amid a training step
+    wrapped = [(each, vars(each)["forward"]) for each in model.modules() if "_original_forward" in vars(each)]
     try:
-        yield
+        for each, _ in wrapped:
+            vars(each)["forward"] = vars(each)["_original_forward"]
+        with warnings.catch_warnings():  # what recomputed activations say is true of the probe, not of training
+            warnings.filterwarnings("ignore", "None of the inputs have requires_grad")
+            yield
     finally:
+        for each, forward in wrapped:
+            vars(each)["forward"] = forward
         for piece in pieces if not gathered else ():
             piece.reshard()
 
