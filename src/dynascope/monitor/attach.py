@@ -54,26 +54,24 @@ def watch(
 ) -> "Run":
     """Watch a training run: which layers do the work, whether features collapse, how classes pull each other.
 
-    Now and then a fixed batch goes through the model in evaluation mode without gradients, beside the training.
-    Weights, gradients, buffers, flags and random states are left as they were, bit for bit. Time is the training step.
+    Now and then a fixed batch goes through the model in evaluation mode, beside the training, which stays the same bit
+    for bit. Time is the training step.
 
-    model: any module, compiled, inside DistributedDataParallel or fully_shard; it must return logits (sample, class),
-        alone or in a tuple or dict.
+    model: any module, compiled or distributed, that returns logits (sample, class), alone or in a tuple or dict.
     probe: (inputs, labels): tensors as the model takes them, and whole-number labels with at least two classes.
     every: steps between measurements, "epoch", "log" for about ten per decade, or None: as max_overhead allows.
     out: folder of the run; without it measurements stay in memory.
-    max_overhead: time for measuring as a share of the time for training, 0.02 where `every` is not given.
+    max_overhead: time for measuring as a share of that for training, 0.02 where `every` is not given.
     slow: feature spectrum and elasticity come with every `slow`-th measurement, 0 for never.
-    steps: length of the run; ten measurements are made at least, unless max_overhead is given.
+    steps: length of the run; it is measured ten times at least, unless max_overhead is given.
     layers: names of submodules; by default found, see `run.layers`.
-    reduce: "pool" (until a sample has at most max_features numbers), "flatten", "mean", "first" or "last" position.
-    class_logits: also store class-mean logits, from which `estimate_strengths` reads local elasticity.
-    class_names: by label, for tables and pictures.
+    reduce: "pool" (to at most max_features numbers a sample), "flatten", "mean", "first" or "last" position.
+    class_logits: also store class-mean logits, for `estimate_strengths` and `imitate`.
+    class_names: by label.
     loss: of (logits, labels), for elasticity.
     loggers: objects with log(values, step).
     first_step: number of steps already done.
-    resume: True continues the run in `out`, False takes a fresh folder beside it; by default it is continued where the
-        state is one that was measured there.
+    resume: True continues the run in `out`, False takes a fresh folder; by default the state now decides.
 
     Arguments that cannot work raise ValueError here, before training; what fails later gives a warning. What is
     measured and what it costs: docs/watch.md. Source: see `dynascope.measure`.

@@ -31,7 +31,7 @@ def compare(*runs: xr.Dataset | _Path) -> RunRecord:
         labels.append(f"run {place + 1}" if isinstance(run, xr.Dataset) else names[os.fspath(run)])
         numbers = [name for name, variable in record.data_vars.items() if variable.dtype.kind in "bf"]
         records.append(record[numbers].astype(float))
-    return of_now(xr.concat(records, xr.IndexVariable("run", labels), join="outer", combine_attrs="drop"))
+    return of_now(xr.concat(records, "run", join="outer", combine_attrs="drop").assign_coords(run=labels))
 
 
 def run_names(paths: list[_Path]) -> dict[str, str]:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Hashable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import xarray as xr
@@ -48,7 +48,7 @@ VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
 }
 
 
-class RunRecord(xr.Dataset):
+class RunRecord(xr.Dataset):  # type: ignore[no-untyped-call]  # of xarray's __init_subclass__
     """The record of a watched run: a Dataset whose former names still work, with a warning.
 
     >>> run = RunRecord({"loads": ("layer", [2.0, 1.0])})
@@ -134,7 +134,7 @@ def assemble(entries: Sequence[Mapping[str, Json]]) -> RunRecord:
     parameters = {"layers": start["layers"], "classes": start["classes"], "skipped": start.get("skipped", {})}
     if kept and kept[-1].get("changed"):
         parameters["final_state"] = "weights were changed after the last step, as averaging does"
-    return with_provenance(
+    record = with_provenance(
         _labelled(start, kept),
         "watch",
         parameters,
@@ -144,6 +144,7 @@ def assemble(entries: Sequence[Mapping[str, Json]]) -> RunRecord:
         wall_time=kept[-1]["time"] if kept else 0.0,
         device=str(start["device"]),
     )
+    return cast(RunRecord, record)
 
 
 def flat(start: Mapping[str, Json], numbers: Mapping[str, Json]) -> dict[str, float]:
@@ -189,7 +190,7 @@ def _labelled(start: Mapping[str, Json], kept: Sequence[Mapping[str, Json]]) -> 
         found = found.assign_coords(feature=np.arange(1, found.sizes["feature"] + 1))
     if "loads" in found:
         found = found.assign(_shapes(found["loads"].values))
-    return found[sorted(map(str, found.data_vars))]
+    return cast(RunRecord, found[sorted(map(str, found.data_vars))])
 
 
 def _in_order(entries: list[Mapping[str, Json]]) -> list[Mapping[str, Json]]:

@@ -80,7 +80,7 @@ def _cell(value: object) -> str:
 def _print_table(head: Sequence[str], rows: Rows, console: Console) -> None:
     """Print a table whole: columns that do not fit beside the others come below, after the first column again."""
     widths = [max(cell_len(each) for each in column) for column in zip(head, *rows, strict=True)]
-    room, parts = 0, []
+    room, parts = 0, list[list[int]]()
     for place in range(1, len(head)):
         room -= widths[place] + _GAP
         if room < 0 or not parts:
