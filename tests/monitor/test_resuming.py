@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from dynascope import watch
 from dynascope.monitor import open_run
-from networks import mlp, train, vectors
+from networks import mlp, tokens, train, vectors
 
 
 def _trained(folder, steps, model=None, **options):
@@ -144,11 +144,46 @@ def test_lightning_measures_each_epoch(tmp_path):
 
 @pytest.mark.ci
 @pytest.mark.filterwarnings("ignore")
+def test_the_hugging_face_trainer_continues_from_an_older_checkpoint(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    callbacks = pytest.importorskip("dynascope.monitor.huggingface")
+    x, y = tokens()
+    sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
+    config = transformers.BertConfig(vocab_size=11, num_labels=3, **sizes)
+
+    def fit(steps, checkpoint=None):
+        watching = callbacks.WatchCallback(({"input_ids": x}, y), 4, out=tmp_path / "run", slow=0)
+        settings = transformers.TrainingArguments(
+            output_dir=str(tmp_path / "trainer"),
+            max_steps=steps,
+            per_device_train_batch_size=4,
+            gradient_accumulation_steps=2,
+            save_steps=5,
+            report_to=[],
+            use_cpu=True,
+            disable_tqdm=True,
+        )
+        data = [{"input_ids": each, "labels": label} for each, label in zip(x, y, strict=True)]
+        model = transformers.BertForSequenceClassification(config)
+        trainer = transformers.Trainer(model, settings, train_dataset=data, callbacks=[watching])
+        trainer.train(resume_from_checkpoint=checkpoint)
+        return watching.run
+
+    fit(8)
+    assert _steps(tmp_path / "run") == [0, 4, 5, 8]
+    assert fit(9, str(tmp_path / "trainer" / "checkpoint-5")).folder == tmp_path / "run"
+    assert _steps(tmp_path / "run") == [0, 4, 5, 8, 9]
+    assert fit(2).folder == tmp_path / "run-2"
+
+
+@pytest.mark.ci
+@pytest.mark.filterwarnings("ignore")
 def test_averaged_weights_are_the_final_state(tmp_path):
     averaging = _lightning().callbacks.EMAWeightAveraging(decay=0.9)
     run, model = _fit(tmp_path, 2, callbacks=[averaging])
     now = watch(model, probe=vectors(), every=1, slow=0).record
-    assert float(run.record["probe_loss"][-1]) == pytest.approx(float(now["probe_loss"][0]))
+    averaged = float(run.record["probe_loss"][-1])
+    assert averaged == pytest.approx(float(now["probe_loss"][0]))
     _fit(
         tmp_path,
         3,
@@ -156,3 +191,4 @@ def test_averaged_weights_are_the_final_state(tmp_path):
         checkpoint=str(tmp_path / "last.ckpt"),
     )
     assert _steps(tmp_path / "run")[-1] == 69
+    assert float(open_run(tmp_path / "run")["probe_loss"].sel(step=46)) != averaged  # training went on without it

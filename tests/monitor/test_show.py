@@ -189,6 +189,11 @@ def test_verdicts_follow_the_numbers(numbers, subject, words):
     assert words in found[subject]
 
 
+def test_verdicts_are_a_function_whatever_was_imported_before():
+    importlib.import_module("dynascope.monitor.judging")
+    assert callable(importlib.import_module("dynascope.monitor").verdicts)
+
+
 def test_no_verdict_on_what_is_not_finite():
     assert verdicts(_record(load=[1.0, np.nan, 0.5, 0.1], nc1=np.nan, intra=np.nan)) == []
 
@@ -250,6 +255,7 @@ def _needs(*packages):
     [
         "watch_plain",
         pytest.param("watch_lightning", marks=[_needs("lightning"), pytest.mark.ci]),
+        pytest.param("watch_lightning_resume", marks=[_needs("lightning"), pytest.mark.ci]),
         pytest.param("watch_huggingface", marks=[_needs("transformers", "accelerate"), pytest.mark.ci]),
     ],
 )

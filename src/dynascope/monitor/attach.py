@@ -190,6 +190,7 @@ class Run:
         self._step, known = agreed(decide) if self._together else decide()
         self._write(start)
         self._cadence.begin()
+        self._begun = time.perf_counter()
         if not known:
             self._guarded(self.measure)
 

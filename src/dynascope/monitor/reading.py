@@ -194,8 +194,9 @@ def _labelled(start: Mapping[str, Json], kept: Sequence[Mapping[str, Json]]) -> 
 
 
 def _in_order(entries: list[Mapping[str, Json]]) -> list[Mapping[str, Json]]:
+    """Later measurements of a step replace earlier ones; averaged weights do so only at the very end."""
     kept: list[Mapping[str, Json]] = []
-    for entry in entries:
+    for entry in [each for each in entries[:-1] if not each.get("changed")] + entries[-1:]:
         while kept and kept[-1]["step"] >= entry["step"]:
             kept.pop()
         kept.append(entry)

@@ -3,6 +3,7 @@
 import itertools
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -72,8 +73,13 @@ def open_journal(
 
 
 def _beside(folder: Path) -> Path:
-    candidates = (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
-    return next(each for each in candidates if not each.exists())
+    """Make the next numbered folder; one that another process makes at the same time is not shared."""
+    for number in itertools.count(2):
+        fresh = folder.with_name(f"{folder.name}-{number}")
+        with suppress(FileExistsError):
+            fresh.mkdir()
+            break
+    return fresh
 
 
 def _continued(
