@@ -106,13 +106,16 @@ def test_compare_puts_runs_into_one_record(folder, other):
 
 
 def test_runs_below_a_folder_are_listed(folder, tmp_path):
+    def listed():
+        found = json.loads(CliRunner().invoke(cli.app, ["runs", str(tmp_path), "--json"]).output)
+        return [(each["status"], each["step"]) for each in found]
+
     shutil.copytree(folder, tmp_path / "a" / "first")
-    live = watch(mlp(), probe=vectors(), every=1, slow=0, out=tmp_path / "second")
-    shown = _call("runs", tmp_path)
-    assert f"{tmp_path.name}" in shown
-    listed = json.loads(CliRunner().invoke(cli.app, ["runs", str(tmp_path), "--json"]).output)
-    assert [(each["status"], each["step"]) for each in listed] == [("finished", 100), ("live", 0)]
-    live.close(last=False)
+    run = watch(mlp(), probe=vectors(), every=1, slow=0, out=tmp_path / "second")
+    assert tmp_path.name in _call("runs", tmp_path)
+    assert listed() == [("finished", 100), ("live", 0)]
+    run.close(last=False)  # as where training fails
+    assert listed() == [("finished", 100), ("stopped", 0)]
     (tmp_path / "empty").mkdir()
     assert "no watched run in" in _call("runs", tmp_path / "empty")
 

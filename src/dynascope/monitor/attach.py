@@ -24,7 +24,7 @@ from dynascope.monitor.probing import Pair, Probe
 from dynascope.monitor.reading import RunRecord, assemble, flat
 from dynascope.monitor.resuming import SAME, apart, open_journal
 from dynascope.monitor.tables import to_html
-from dynascope.monitor.telling import tell
+from dynascope.monitor.telling import guarded
 from dynascope.monitor.warming import warm_up
 from dynascope.monitor.wrappers import agreed, as_written, rank, sharded, uncompiled
 from dynascope.records import Json, save
@@ -166,7 +166,7 @@ class Run:
         self._values: dict[str, SupportsFloat] = {}
         self._slow_at: int | None = None
         self._head: dict[str, Json] = {}
-        self._step, self._epoch, self._before, self._begun = 0, 0, 0.0, time.perf_counter()
+        self._step, self._before, self._begun = 0, 0.0, time.perf_counter()
 
     def begin(self, out: str | os.PathLike[str] | None, *, first_step: int | None, resume: bool | None) -> None:
         """Find the folder, and measure the state before training; `watch` calls it."""
@@ -287,7 +287,6 @@ class Run:
 
     def end_epoch(self) -> None:
         """Tell that an epoch is done; with every="epoch" this is when to measure."""
-        self._epoch += 1
         if self._layers is not None and not self._closed and self._cadence.due_at_epoch():
             self._guarded(self.measure)
 
@@ -358,18 +357,7 @@ class Run:
         self._entries.append(entry)
 
     def _guarded(self, work: Callable[[], object]) -> None:
-        """Training goes on whatever happens here; each kind of failure is told once."""
-        try:
-            work()
-        except Exception as error:
-            kind = (type(error), _origin(error))
-            if kind in self._told:
-                return
-            self._told.add(kind)
-            tell(
-                f"dynascope could not measure at step {self._step}; training goes on ({type(error).__name__}: {error})",
-                RuntimeWarning,
-            )
+        guarded(work, f"dynascope could not measure at step {self._step}", self._told)
 
     def close(self, *, last: bool = True) -> None:
         """Measure the final state (unless last is False) and write the record of the run to out/record.nc.
@@ -383,7 +371,8 @@ class Run:
         self._closed = True
         if self._journal is not None:
             folder = self._journal.folder
-            self._guarded(lambda: self._write({"kind": "end", "step": self._step}))
+            if last:
+                self._guarded(lambda: self._write({"kind": "end", "step": self._step}))
             self._journal.close()
             self._guarded(lambda: save(self.record, folder / "record.nc"))
 
@@ -407,11 +396,3 @@ class Run:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(last=kind is None)
-
-
-def _origin(error: Exception) -> object:
-    """The line that raised it."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return None if trace is None else (trace.tb_frame.f_code, trace.tb_lineno)
