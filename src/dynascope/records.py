@@ -15,6 +15,7 @@ import subprocess
 import uuid
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import import_module, metadata
 from pathlib import Path
@@ -280,16 +281,20 @@ def write_text(path: Path, text: str) -> Path:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Make the folder of a file that is to be written, and refuse now what would fail after the work.
+    """Refuse now what could not be written after the work, and leave no folder behind.
 
     >>> check_writable("/proc/nowhere/run.nc")
     Traceback (most recent call last):
     ValueError: '/proc/nowhere/run.nc' cannot be written: its folder cannot be made or written to
     """
-    folder = Path(path).parent
+    folder = Path(path).absolute().parent
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         writable = os.access(folder, os.W_OK) and not Path(path).is_dir()
+        for each in missing:
+            with suppress(OSError):  # another program may have begun to use it
+                each.rmdir()
     except OSError:
         writable = False
     if not writable:

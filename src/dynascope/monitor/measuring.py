@@ -12,6 +12,7 @@ from dynascope.measure.separation import data_separation
 from dynascope.measure.spectrum import feature_spectrum, minimum_feature_distance
 from dynascope.monitor.layers import Features, Layers
 from dynascope.monitor.probing import Logits, Probe
+from dynascope.monitor.wrappers import whole
 from dynascope.records import Json
 
 SIGNS = ("nc1", "nc2_norm", "nc2_angle", "nc3", "nc4")
@@ -56,7 +57,8 @@ def _readout(layers: Layers, probe: Probe) -> tuple[torch.Tensor, torch.Tensor |
         return None, None
     linear: Any = layers.readout.module  # a Linear, or what acts like one
     rows = torch.as_tensor(probe.classes, device=linear.weight.device)
-    return linear.weight.detach()[rows], None if linear.bias is None else linear.bias.detach()[rows]
+    bias = None if linear.bias is None else whole(linear.bias.detach())[rows]
+    return whole(linear.weight.detach())[rows], bias
 
 
 def spectrum(features: Features, probe: Probe) -> Numbers:

@@ -95,6 +95,7 @@ class SweepFolder:
     def locked(self) -> Iterator[None]:
         """Keep a second program out while this one works; the lock dies with its holder."""
         check_writable(self.path / PLAN)
+        self.path.mkdir(parents=True, exist_ok=True)
         with held_lock(self.path / LOCK, _PATIENCE) as held:
             if not held:
                 raise ValueError(
