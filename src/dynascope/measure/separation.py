@@ -334,7 +334,7 @@ def resampled(
     influence = np.stack([each.influence for each in layers], axis=-1)  # (sample, layer)
     if groups is not None:
         _, codes = np.unique(to_numpy(groups), return_inverse=True)
-        influence = (codes == np.arange(codes.max() + 1)[:, None]).astype(float) @ influence  # (group, layer)
+        influence = np.stack([np.bincount(codes, weights=each) for each in influence.T], axis=-1)  # (group, layer)
     drawn, random = len(influence), np.random.default_rng(seed)
     changes = np.empty((resamples, len(layers)))
     for index in range(resamples):

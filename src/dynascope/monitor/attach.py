@@ -17,10 +17,11 @@ from dynascope.measure.elasticity import Loss
 from dynascope.measure.side_effects import undisturbed
 from dynascope.monitor import measuring
 from dynascope.monitor.cadence import Cadence
+from dynascope.monitor.features import MAX_FEATURES, REDUCTIONS, Features, Layers, read_features, read_test
 from dynascope.monitor.journal import Journal
-from dynascope.monitor.layers import MAX_FEATURES, REDUCTIONS, Features, Layers, find_layers, read_features
+from dynascope.monitor.layers import Wishes, find_layers
 from dynascope.monitor.loggers import Logger
-from dynascope.monitor.probing import Pair, Probe
+from dynascope.monitor.probing import Output, Probe, Source
 from dynascope.monitor.reading import assemble
 from dynascope.monitor.wrappers import uncompiled
 from dynascope.records import Json, save
@@ -28,12 +29,16 @@ from dynascope.records import Json, save
 
 def watch(
     model: Given[nn.Module],
-    probe: Given[Pair],
+    probe: Given[Source],
     every: Given[int | str | None] = None,
     *,
     out: str | os.PathLike[str] | None = None,
     max_overhead: Given[float | None] = None,
     slow: Given[int] = 10,
+    task: Given[str | None] = None,
+    output: Given[Output | None] = None,
+    positions: Given[object] = None,
+    groups: Given[Sequence[int] | None] = None,
     layers: Given[Sequence[str] | None] = None,
     reduce: Given[str] = "pool",
     max_features: Given[int] = MAX_FEATURES,
@@ -47,13 +52,17 @@ def watch(
     Now and then a fixed batch goes through the model in evaluation mode without gradients, beside the training.
     Weights, gradients, buffers, flags and random states are left as they were, bit for bit. Time is the training step.
 
-    model: any module, compiled or inside DistributedDataParallel; it must return logits (sample, class), alone or in a
-        tuple or dict.
-    probe: (inputs, labels): tensors as the model takes them, and whole-number labels with at least two classes.
+    model: any module, compiled or inside DistributedDataParallel, for classes, numbers, tokens or pixels.
+    probe: (inputs, labels) as the model and its loss take them; token numbers (sample, token); a DataLoader or Dataset,
+        from which a balanced one is drawn; or {"train": …, "test": …} of these.
     every: steps between measurements, "log" for about ten per decade, or None: as often as max_overhead allows.
     out: folder of the run, which a second start continues; without it measurements stay in memory.
     max_overhead: time for measuring as a share of the time for training, 0.02 where `every` is not given.
     slow: feature spectrum and elasticity come with every `slow`-th measurement, 0 for never.
+    task: "classification", "binary", "multilabel", "regression" or "language", where labels do not tell.
+    output: name, place or function that picks the output, where the model returns several.
+    positions: of sequences, to read there; by default found, where the readout reads.
+    groups: group of each token, to predict instead of the most frequent tokens.
     layers: names of submodules; by default found, see `run.layers`.
     reduce: "pool" (until a sample has at most max_features numbers), "flatten", "mean", "first" or "last" position.
     class_logits: also store class-mean logits, from which `estimate_strengths` reads local elasticity.
@@ -90,7 +99,9 @@ def watch(
     if any(isinstance(each, nn.parameter.UninitializedParameter) for each in inner.parameters()):
         raise ValueError("model must know its shapes, got lazy layers; run one batch through it before watching")
     with cadence.charge("fast"), undisturbed(inner):
-        found = find_layers(inner, checked, layers)
+        found = find_layers(inner, checked, Wishes(layers, task, output, positions, groups, settings.reduce))
+        features = read_features(inner, checked, found, settings.reduce, settings.max_features)
+        found = measuring.with_size(found, features)
     return Run(inner, checked, found, cadence=cadence, settings=settings, out=out, loggers=loggers, first_step=begun)
 
 
@@ -163,15 +174,18 @@ class Run:
             "torch": torch.__version__,
             "model": type(self._model).__name__,
             "samples": len(self._probe),
+            "task": layers.reading.task.name,
         }
         if layers.readout is not None:
-            options |= {"readout": layers.readout.name, "width": layers.readout.module.in_features}
+            options |= {"readout": layers.readout.name}
+            options |= {"width": getattr(layers.readout.module, "in_features", None)}
         return {
             "kind": "start",
             "format": 1,
             "layers": layers.names,
-            "classes": self._probe.classes.tolist(),
+            "classes": layers.reading.task.classes.tolist(),
             "skipped": self.skipped,
+            "notes": self.notes,
             "probe": self._probe.fingerprint(),
             "settings": options,
             "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
@@ -200,8 +214,13 @@ class Run:
     def skipped(self) -> dict[str, str]:
         """What is not measured, and why."""
         reasons = {} if self._layers is None else dict(self._layers.skipped)
-        why = measuring.can_step(self._probe)
+        why = "" if self._layers is None else measuring.can_step(self._probe, self._layers.reading.task)
         return reasons | ({"elasticity": why} if why and self._cadence.slow else {})
+
+    @property
+    def notes(self) -> list[str]:
+        """What was guessed about output, task and positions, and whether the probe is too small."""
+        return [] if self._layers is None else list(self._layers.notes)
 
     @property
     def steps(self) -> int:
@@ -243,11 +262,14 @@ class Run:
         settings, cadence = self._settings, self._cadence
         with cadence.charge("fast"), undisturbed(self._model):
             features = read_features(self._model, self._probe, self._layers, settings.reduce, settings.max_features)
-            numbers = measuring.quick(features, self._probe, self._layers, class_logits=settings.class_logits)
-        cadence.expect_slow(2 + measuring.elasticity_passes(self._probe))
+            numbers = measuring.quick(features, self._layers, class_logits=settings.class_logits)
+            held_back = read_test(self._model, self._probe, self._layers, settings.reduce, settings.max_features)
+            if held_back is not None and self._layers.test is not None:
+                numbers |= measuring.on_test(held_back, self._layers.test)
+        cadence.expect_slow(2 + measuring.elasticity_passes(self._layers.reading.task))
         if cadence.due_slow() if slow is None else slow:
             with cadence.charge("slow"), undisturbed(self._model):
-                numbers |= self._slow(features)
+                numbers |= self._slow(features, self._layers)
         with cadence.charge("fast", more=True):
             numbers |= {f"train_{name}": float(value) for name, value in self._values.items()}
             self._write({"kind": "measure", "step": self._step, "time": now, "numbers": numbers})
@@ -257,13 +279,14 @@ class Run:
                 each.log(shown, self._step)
         cadence.measured += 1
 
-    def _slow(self, features: Features) -> dict[str, Json]:
+    def _slow(self, features: Features, layers: Layers) -> dict[str, Json]:
         """Spectrum and elasticity; one that fails leaves the other, and what was measured already, alone."""
         numbers: dict[str, Json] = {}
-        self._guarded(lambda: numbers.update(measuring.spectrum(features, self._probe)))
-        if not measuring.can_step(self._probe):
+        task = layers.reading.task
+        self._guarded(lambda: numbers.update(measuring.spectrum(features, task)))
+        if not measuring.can_step(self._probe, task):
             loss = self._settings.loss
-            self._guarded(lambda: numbers.update(measuring.elasticity(self._model, self._probe, loss)))
+            self._guarded(lambda: numbers.update(measuring.elasticity(self._model, self._probe, layers, loss)))
         return numbers
 
     def _write(self, entry: dict[str, Json]) -> None:

@@ -14,13 +14,18 @@ from dynascope.records import Json, load, with_provenance
 # name -> (dimensions after step, what it is)
 VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
     "load": (("layer",), "load D = log(tr Σw/tr Σb)"),
+    "load_interval": (("layer", "bound"), "95 % interval of the load, for other samples"),
+    "increment_interval": (("layer", "bound"), "95 % interval of the work, for other samples"),
+    "test_load": (("layer",), "load D on the test part of the probe"),
     "nc1": ((), "NC1, spread within classes"),
     "nc2_norm": ((), "NC2, spread of the lengths of class means"),
     "nc2_angle": ((), "NC2, deviation of angles from a simplex"),
     "nc3": ((), "NC3, readout against class means"),
     "nc4": ((), "NC4, share not decided by the nearest class mean"),
-    "probe_loss": ((), "cross entropy on the probe"),
+    "probe_loss": ((), "loss on the probe"),
     "probe_accuracy": ((), "accuracy on the probe"),
+    "test_loss": ((), "loss on the test part of the probe"),
+    "test_accuracy": ((), "accuracy on the test part of the probe"),
     "class_logits": (("class", "output"), "mean logits of a class"),
     "minimum_feature_distance": ((), "distance κ from minimal features"),
     "dimension_intensity": ((), "number of significant features"),
@@ -78,14 +83,23 @@ def assemble(entries: Sequence[Mapping[str, Json]]) -> xr.Dataset:
         found[name] = (("step", *dims), _stack([entry["numbers"].get(name) for entry in kept]), {"long_name": text})
     for dim in {"class", "source"} & set(found.dims):
         found = found.assign_coords({dim: list(start["classes"])})
+    if "bound" in found.dims:
+        found = found.assign_coords(bound=["low", "high"])
     if "feature" in found.dims:
         found = found.assign_coords(feature=np.arange(1, found.sizes["feature"] + 1))
     if "load" in found:
+        if start["settings"].get("task", "classification") not in ("classification", "binary"):
+            found["load"].attrs["long_name"] = "load D, error of a linear map on rows held out"
         found = found.assign(_shapes(found["load"].values))
     return with_provenance(
         found[sorted(map(str, found.data_vars))],
         "watch",
-        {"layers": start["layers"], "classes": start["classes"], "skipped": start.get("skipped", {})},
+        {
+            "layers": start["layers"],
+            "classes": start["classes"],
+            "skipped": start.get("skipped", {}),
+            "notes": start.get("notes", []),
+        },
         options=start["settings"],
         seed=None,
         precision="float64 measures of features in the model's own precision",
