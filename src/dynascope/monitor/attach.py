@@ -18,6 +18,7 @@ from dynascope.measure.side_effects import undisturbed
 from dynascope.monitor import measuring
 from dynascope.monitor.cadence import Cadence
 from dynascope.monitor.features import MAX_FEATURES, REDUCTIONS, Features, Layers, read_features, read_test
+from dynascope.monitor.inside import look_inside
 from dynascope.monitor.journal import Journal
 from dynascope.monitor.layers import Wishes, find_layers
 from dynascope.monitor.loggers import Logger
@@ -43,6 +44,7 @@ def watch(
     reduce: Given[str] = "pool",
     max_features: Given[int] = MAX_FEATURES,
     class_logits: Given[bool] = False,
+    inside: Given[bool] = False,
     loss: Loss = nn.functional.cross_entropy,
     loggers: Given[Sequence[Logger]] = (),
     first_step: Given[int | None] = None,
@@ -66,6 +68,7 @@ def watch(
     layers: names of submodules; by default found, see `run.layers`.
     reduce: "pool" (until a sample has at most max_features numbers), "flatten", "mean", "first" or "last" position.
     class_logits: also store class-mean logits, from which `estimate_strengths` reads local elasticity.
+    inside: also measure attention, outlier features and norms, see docs/watch.md.
     loss: of (logits, labels), for elasticity.
     loggers: objects with log(values, step).
     first_step: number of steps already done, if not those written down in `out`.
@@ -85,6 +88,7 @@ def watch(
         one_of("reduce", reduce, REDUCTIONS),
         count("max_features", max_features),
         flag("class_logits", class_logits),
+        flag("inside", inside),
         loss,
     )
     for each in loggers:
@@ -117,6 +121,7 @@ class Settings:
     reduce: str
     max_features: int
     class_logits: bool
+    inside: bool
     loss: Loss
 
 
@@ -263,6 +268,8 @@ class Run:
         with cadence.charge("fast"), undisturbed(self._model):
             features = read_features(self._model, self._probe, self._layers, settings.reduce, settings.max_features)
             numbers = measuring.quick(features, self._layers, class_logits=settings.class_logits)
+            if settings.inside:
+                numbers |= look_inside(self._model, self._probe, self._layers)
             held_back = read_test(self._model, self._probe, self._layers, settings.reduce, settings.max_features)
             if held_back is not None and self._layers.test is not None:
                 numbers |= measuring.on_test(held_back, self._layers.test)

@@ -8,7 +8,7 @@ import torch
 
 from dynascope.monitor.attach import Run, watch
 from dynascope.monitor.loggers import needs
-from dynascope.monitor.probing import Pair, moved_to
+from dynascope.monitor.probing import Source, moved_to
 
 
 @runtime_checkable
@@ -27,10 +27,10 @@ class Watching:
     """What the callback does: it starts with the training, steps with every optimiser step, ends with the training.
 
     Arguments are those of `dynascope.watch` without the model; inputs are usually a dict of tensors, as a tokenizer
-    returns, without labels. The last loss that the Trainer logged is kept as train_loss.
+    returns; a data set of such dicts serves too. The last loss that the Trainer logged is kept as train_loss.
     """
 
-    def __init__(self, probe: Pair, every: int | str | None = None, **options: Any) -> None:
+    def __init__(self, probe: Source, every: int | str | None = None, **options: Any) -> None:
         super().__init__()
         self._probe, self._every, self._options = probe, every, options
         self.run: Run | None = None
@@ -40,11 +40,8 @@ class Watching:
     ) -> None:
         """Begin in the process that measures."""
         if state.is_world_process_zero:
-            inputs, labels = self._probe
-            device = next(model.parameters()).device
-            self.run = watch(
-                model, (moved_to(inputs, device), labels), self._every, first_step=state.global_step, **self._options
-            )
+            probe = moved_to(self._probe, next(model.parameters()).device)
+            self.run = watch(model, probe, self._every, first_step=state.global_step, **self._options)
 
     def on_step_end(self, args: object, state: _State, control: object, **_: object) -> None:
         """Step, with the newest loss of the Trainer's log."""

@@ -7,7 +7,7 @@ import torch
 
 from dynascope.monitor.attach import Run, watch
 from dynascope.monitor.loggers import needs
-from dynascope.monitor.probing import Pair, moved_to
+from dynascope.monitor.probing import Source, moved_to
 
 
 @runtime_checkable
@@ -27,7 +27,7 @@ class Watching:
     watch, by default the whole module, whose forward must return logits. The training loss is kept as train_loss.
     """
 
-    def __init__(self, probe: Pair, every: int | str | None = None, *, part: str = "", **options: Any) -> None:
+    def __init__(self, probe: Source, every: int | str | None = None, *, part: str = "", **options: Any) -> None:
         super().__init__()
         self._probe, self._every, self._part, self._options = probe, every, part, options
         self.run: Run | None = None
@@ -36,9 +36,8 @@ class Watching:
         """Begin in the process that measures."""
         if trainer.is_global_zero:
             device = cast(torch.device, pl_module.device)
-            inputs, labels = self._probe
             model = pl_module.get_submodule(self._part)
-            probe = (moved_to(inputs, device), labels)
+            probe = moved_to(self._probe, device)
             self.run = watch(model, probe, self._every, first_step=trainer.global_step, **self._options)
 
     def on_train_batch_end(

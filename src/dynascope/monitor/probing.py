@@ -4,6 +4,7 @@ import inspect
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from dynascope.monitor.drawing import draw, split_batch
 
 Inputs = torch.Tensor | tuple[torch.Tensor, ...] | Mapping[str, torch.Tensor]
 Pair = tuple[Inputs, ArrayLike]
-Source = Pair | torch.Tensor | Mapping[str, object] | DataLoader[object] | Dataset[object]  # a probe as it is given
+Source = Pair | torch.Tensor | Mapping[str, Any] | DataLoader[Any] | Dataset[Any]  # a probe as it is given
 Output = str | int | Callable[[object], torch.Tensor]
 CHUNK = 256  # samples per forward pass
 POSITIONS = 4096  # of sequences or images whose every position has an output, per forward pass
@@ -154,13 +155,17 @@ def _each(inputs: Inputs, work: Callable[[torch.Tensor], torch.Tensor]) -> Input
     return tuple(work(each) for each in inputs) if isinstance(inputs, tuple) else work(inputs)
 
 
-def moved_to(inputs: Inputs, device: torch.device | str) -> Inputs:
-    """Bring inputs, one tensor or several, to a device.
+def moved_to(probe: Source, device: torch.device | str) -> Source:
+    """Bring the tensors of a probe, or of inputs, to a device; what is drawn from a data set comes there by itself.
 
-    >>> moved_to({"x": torch.ones(1)}, "cpu")
-    {'x': tensor([1.])}
+    >>> moved_to(({"x": torch.ones(1)}, [0]), "cpu")
+    ({'x': tensor([1.])}, [0])
     """
-    return _each(inputs, lambda tensor: tensor.to(device))
+    if isinstance(probe, torch.Tensor):
+        return probe.to(device)
+    if isinstance(probe, Mapping):
+        return {name: moved_to(each, device) for name, each in probe.items()}
+    return cast(Source, tuple(moved_to(each, device) for each in probe) if isinstance(probe, tuple) else probe)
 
 
 def feed(model: nn.Module, inputs: Inputs) -> object:
