@@ -273,7 +273,8 @@ class Run:
             held_back = read_test(self._model, self._probe, self._layers, settings.reduce, settings.max_features)
             if held_back is not None and self._layers.test is not None:
                 numbers |= measuring.on_test(held_back, self._layers.test)
-        cadence.expect_slow(2 + measuring.elasticity_passes(self._layers.reading.task))
+        skips = sum(layer.own is not None for layer in self._layers.hidden)
+        cadence.expect_slow(2 + skips + measuring.elasticity_passes(self._layers.reading.task))
         if cadence.due_slow() if slow is None else slow:
             with cadence.charge("slow"), undisturbed(self._model):
                 numbers |= self._slow(features, self._layers)
@@ -287,10 +288,13 @@ class Run:
         cadence.measured += 1
 
     def _slow(self, features: Features, layers: Layers) -> dict[str, Json]:
-        """Spectrum and elasticity; one that fails leaves the other, and what was measured already, alone."""
+        """Spectrum, skips and elasticity; one that fails leaves the others, and what was measured already, alone."""
         numbers: dict[str, Json] = {}
         task = layers.reading.task
         self._guarded(lambda: numbers.update(measuring.spectrum(features, task)))
+        how, limit = self._settings.reduce, self._settings.max_features
+        skips = measuring.skip_costs
+        self._guarded(lambda: numbers.update(skips(self._model, self._probe, layers, features, how, limit)))
         if not measuring.can_step(self._probe, task):
             loss = self._settings.loss
             self._guarded(lambda: numbers.update(measuring.elasticity(self._model, self._probe, layers, loss)))
@@ -326,7 +330,7 @@ class Run:
             return
         slow = self._cadence.affords_last_slow()
         done = next((entry for entry in reversed(self._entries) if entry["kind"] == "measure"), None)
-        whole = done is not None and done["step"] == self._step and (not slow or "intensity" in done["numbers"])
+        whole = done is not None and done["step"] == self._step and (not slow or "skip_cost" in done["numbers"])
         if last and not whole:
             self._guarded(lambda: self.measure(slow))
         self._closed = True

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
+from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from dynascope.measure.side_effects import undisturbed
 
@@ -16,11 +16,12 @@ TOTAL = 1024  # samples of all classes together, while that leaves 8 of each
 LABELS = ("labels", "label", "targets", "target", "y")
 
 
-def draw(source: DataLoader[Any] | Dataset[Any], model: nn.Module) -> tuple[Any, torch.Tensor]:
+def draw(source: Any, model: nn.Module) -> tuple[Any, torch.Tensor]:
     """Draw a probe, on the model's device: up to 40 samples of each class among the 4000 that are looked at.
 
-    Samples are read from the data set itself, in an order of its own, and collated as the loader does; samplers,
-    workers and random states stay as they are.
+    source: a DataLoader, or a data set with a length, such as a list of (inputs, label) or of dicts. Samples are read
+    from the data set itself, in an order of its own, and collated as the loader does; samplers, workers and random
+    states stay as they are.
 
     >>> data = torch.utils.data.TensorDataset(torch.zeros(500, 2), torch.arange(500) % 2)
     >>> draw(data, nn.Linear(2, 2))[1].bincount().tolist()

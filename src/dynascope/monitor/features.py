@@ -9,7 +9,7 @@ from torch import nn
 
 from dynascope.monitor.probing import CHUNK, POSITIONS, Output, Probe, feed, output_of
 from dynascope.monitor.tasks import Task, at_places, picked
-from dynascope.monitor.tracing import first_tensor, hooked
+from dynascope.monitor.tracing import first_tensor, hooked, with_first
 
 REDUCTIONS = ("pool", "flatten", "mean", "first", "last")
 MAX_FEATURES = 4096
@@ -20,7 +20,7 @@ class Layer:
     """Where features are taken: what enters or leaves the n-th call of a module; axes as they come.
 
     read: "whole" as `reduce` says, "used" at the positions that the readout uses, "mean" over all, or "places" where
-    every position is a row.
+    every position is a row. own: the call that it stands for, where it is one.
     """
 
     name: str
@@ -30,6 +30,7 @@ class Layer:
     batch_axis: int
     channels_first: bool
     read: str = "whole"
+    own: tuple[nn.Module, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -210,8 +211,12 @@ def read_features(
     layers: Layers,
     how: str = "pool",
     limit: int = MAX_FEATURES,
+    *,
+    skip: Layer | None = None,
 ) -> Features:
     """Run the whole probe, in chunks, and take every layer's features on the way.
+
+    skip: a layer that hands on what it is given, where that has the shape of what it makes.
 
     >>> from dynascope.monitor.layers import find_layers
     >>> net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2))
@@ -219,13 +224,13 @@ def read_features(
     >>> [tuple(each.shape) for each in read_features(net, probe, find_layers(net, probe)).layers]
     [(4, 2), (4, 8)]
     """
-    return _read(model, probe, layers, layers.reading, how, limit)
+    return _Pass(probe, layers, layers.reading, how, limit, skip).run(model)
 
 
 def read_test(
     model: nn.Module, probe: Probe, layers: Layers, how: str = "pool", limit: int = MAX_FEATURES
 ) -> Features | None:
-    """The same for the test part of a probe, where there is one.
+    """Run the test part of a probe, where there is one.
 
     >>> from dynascope.monitor.layers import find_layers
     >>> net = nn.Linear(2, 2)
@@ -234,42 +239,70 @@ def read_test(
     """
     if probe.test is None or layers.test is None:
         return None
-    return _read(model, probe.test, layers, layers.test, how, limit)
+    return _Pass(probe.test, layers, layers.test, how, limit, None).run(model)
 
 
-def _read(model: nn.Module, probe: Probe, layers: Layers, reading: Reading, how: str, limit: int) -> Features:
-    wanted = [*layers.hidden, *([layers.readout] if layers.readout else [])]
-    pieces: list[list[torch.Tensor]] = [[] for _ in wanted]
-    part = slice(0, 0)
+class _Pass:
+    """One pass over a probe and what is taken on the way."""
 
-    def take(module: nn.Module, number: int, tensor: torch.Tensor | None, entering: bool) -> None:
-        for place, layer in enumerate(wanted):
+    def __init__(
+        self, probe: Probe, layers: Layers, reading: Reading, how: str, limit: int, skip: Layer | None
+    ) -> None:
+        self.probe, self.layers, self.reading, self.skip = probe, layers, reading, skip
+        self.how, self.limit = how, limit
+        self.wanted = [*layers.hidden, *([layers.readout] if layers.readout else [])]
+        self.pieces: list[list[torch.Tensor]] = [[] for _ in self.wanted]
+        self.part = slice(0, 0)
+        self.given: torch.Tensor | None = None  # to the layer that is skipped
+
+    def run(self, model: nn.Module) -> Features:
+        task, layers = self.reading.task, self.layers
+        modules = {layer.module for layer in self.wanted} | (
+            {self.skip.own[0]} if self.skip and self.skip.own else set()
+        )
+        outputs: list[_Scored] = []
+        with hooked(list(modules), self.enter, self.leave) as counted:
+            for part, chunk in self.probe.chunks(chunk_size(task)):
+                counted.clear()
+                self.part = part
+                output = output_of(feed(model, chunk), layers.output).detach()
+                outputs.append(_scored(output, task, part, self.probe))
+        joined = [torch.cat(each) for each in self.pieces]
+        hidden = joined[: len(layers.hidden)]
+        if layers.input is not None and isinstance(self.probe.inputs, torch.Tensor):
+            whole = slice(0, len(self.probe))
+            hidden = [rows_in(self.probe.inputs, layers.input, self.reading, whole, self.how, self.limit), *hidden]
+        hits = [each.hits for each in outputs if each.hits is not None]
+        return Features(
+            hidden,
+            joined[-1] if layers.readout else hidden[-1],
+            torch.cat([each.kept for each in outputs]),
+            torch.cat([each.losses for each in outputs]),
+            torch.cat(hits) if hits else None,
+        )
+
+    def take(self, module: nn.Module, number: int, tensor: torch.Tensor | None, entering: bool) -> None:
+        for place, layer in enumerate(self.wanted):
             if layer.module is module and layer.entering == entering and layer.number == number:
                 if tensor is None:
                     raise ValueError(f"layer {layer.name!r} no longer gives a tensor")
-                pieces[place].append(rows_in(tensor, layer, reading, part, how, limit))
+                self.pieces[place].append(rows_in(tensor, layer, self.reading, self.part, self.how, self.limit))
 
-    outputs: list[_Scored] = []
-    with hooked(
-        list({layer.module for layer in wanted}),
-        lambda module, number, given: take(module, number, given, True),
-        lambda module, number, made: take(module, number, first_tensor(made), False),
-    ) as counted:
-        for part, chunk in probe.chunks(chunk_size(reading.task)):
-            counted.clear()
-            outputs.append(_scored(output_of(feed(model, chunk), layers.output).detach(), reading.task, part, probe))
-    joined = [torch.cat(each) for each in pieces]
-    hidden = joined[: len(layers.hidden)]
-    if layers.input is not None and isinstance(probe.inputs, torch.Tensor):
-        hidden = [rows_in(probe.inputs, layers.input, reading, slice(0, len(probe)), how, limit), *hidden]
-    hits = [each.hits for each in outputs if each.hits is not None]
-    return Features(
-        hidden,
-        joined[-1] if layers.readout else hidden[-1],
-        torch.cat([each.kept for each in outputs]),
-        torch.cat([each.losses for each in outputs]),
-        torch.cat(hits) if hits else None,
-    )
+    def enter(self, module: nn.Module, number: int, given: torch.Tensor | None) -> None:
+        self.take(module, number, given, True)
+        if self.skip is not None and self.skip.own == (module, number):
+            self.given = None if given is None else given.clone()  # the layer may write to it
+
+    def leave(self, module: nn.Module, number: int, made: object) -> object:
+        instead = self.instead(module, number, made)
+        self.take(module, number, first_tensor(made if instead is None else instead), False)
+        return instead
+
+    def instead(self, module: nn.Module, number: int, made: object) -> object:
+        tensor, given = first_tensor(made), self.given
+        if self.skip is None or self.skip.own != (module, number) or tensor is None or given is None:
+            return None
+        return with_first(made, given) if tensor.shape == given.shape else None
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,14 @@ class _Take:
     call: Call
     source: Call
     entering: bool
+    alone: bool = True  # not one of several branches
+
+    @property
+    def own(self) -> tuple[nn.Module, int] | None:
+        """The call itself, where what it makes has the shape of what it is given, so that it can be skipped."""
+        given, made = self.call.given, self.call.made
+        alike = given is not None and made is not None and given.shape == made.shape and given.dtype == made.dtype
+        return self.call.key if alike and self.alone else None
 
     @property
     def tensor(self) -> torch.Tensor | None:
@@ -156,15 +164,15 @@ def _takes(model: nn.Module, probe: Probe, traced: _Traced, wishes: Wishes) -> t
 
 
 def _take(member: Member, follows: Member | None, before: list[Member], samples: int) -> _Take:
-    own = member.calls[-1]
+    own, alone = member.calls[-1], len(member.calls) == 1
     if follows is None:
-        return _Take(member.name, own, own, False)
+        return _Take(member.name, own, own, False, alone)
     after = follows.calls[0]
     earlier = [each.given for other in before for each in other.calls]
     earlier += [each.made for other in before[:-1] for each in other.calls]
     branch = after.given is None or any(after.given is each for each in earlier)
     fits = not branch and _batch_axis(after.given, samples) == 0
-    return _Take(member.name, own, after, True) if fits else _Take(member.name, own, own, False)
+    return _Take(member.name, own, after, True, alone) if fits else _Take(member.name, own, own, False, alone)
 
 
 def _chosen(model: nn.Module, root: Call, named: object) -> list[Call]:
@@ -248,7 +256,7 @@ def _kept(takes: list[_Take], samples: int, reading: Reading) -> tuple[list[Laye
             _channels_first(take.call, take.tensor),
         )
         read, why = _how(plain, take.tensor, reading)
-        layer = replace(plain, read=read)
+        layer = replace(plain, read=read, own=take.own)
         if not why and read == "used" and _constant(rows_in(take.tensor, layer, reading, slice(0, samples))):
             why = "at the positions that the readout uses it is the same for every sample"
         if why:

@@ -1,6 +1,7 @@
 """What is measured on the probe: quick numbers each time, slow ones now and then."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -12,7 +13,7 @@ from dynascope.measure.collapse import neural_collapse
 from dynascope.measure.elasticity import Loss, class_elasticity
 from dynascope.measure.separation import CONFIDENCE, LayerLoad, layer_load, resampled
 from dynascope.measure.spectrum import feature_spectrum, minimum_feature_distance
-from dynascope.monitor.features import Features, Layers, Reading
+from dynascope.monitor.features import Features, Layers, Reading, read_features
 from dynascope.monitor.outputs import readout_rows
 from dynascope.monitor.probing import Logits, Probe
 from dynascope.monitor.tasks import Task
@@ -21,6 +22,7 @@ from dynascope.records import Json
 SIGNS = ("nc1", "nc2_norm", "nc2_angle", "nc3", "nc4")
 FEATURES = 32  # strongest features of the spectrum that are kept
 ELASTIC_SAMPLES, ELASTIC_STEPS, ELASTIC_CLASSES = 8, 2, 100
+ENDS = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
 RESAMPLES = 200  # of the bootstrap beside the loads
 TOO_LOW, LOOSE = 0.1, 3.5  # a load that chance alone lowers by more is told, unless it is above that
 Numbers = dict[str, Json]
@@ -40,7 +42,7 @@ def quick(features: Features, layers: Layers, *, class_logits: bool = False) -> 
     ['increment_interval', 'load', 'load_interval']
     """
     task = layers.reading.task
-    measured = loads_of(features, task)
+    measured = loads_of(features.layers, task)
     numbers: Numbers = {"load": [each.load for each in measured]} | _intervals(measured, task)
     if task.separates:
         numbers |= dict.fromkeys(SIGNS, np.nan)
@@ -62,7 +64,7 @@ def on_test(features: Features, reading: Reading) -> Numbers:
     >>> list(on_test(Features([x], x, x, torch.ones(4), torch.ones(4)), Reading(task)))
     ['test_load', 'test_loss', 'test_accuracy']
     """
-    loads = [each.load for each in loads_of(features, reading.task)]
+    loads = [each.load for each in loads_of(features.layers, reading.task)]
     return {"test_load": loads} | _scores(features, "test")
 
 
@@ -73,31 +75,31 @@ def _scores(features: Features, name: str) -> Numbers:
     return scores
 
 
-def loads_of(features: Features, task: Task) -> list[LayerLoad]:
-    """Measure the load of every layer, with the influence of every row.
+def loads_of(layers: Sequence[torch.Tensor], task: Task) -> list[LayerLoad]:
+    """Measure the load of every layer from its rows' features, with the influence of every row.
 
-    >>> x = torch.tensor([[1.0, 0], [2, 1], [0, 1], [1, 3]])
-    >>> task = Task("classification", torch.tensor([0, 0, 1, 1]), np.arange(2), np.array([0, 0, 1, 1]), x, np.arange(4))
-    >>> len(loads_of(Features([x], x, x, torch.ones(4), torch.ones(4)), task))
+    >>> codes = np.array([0, 0, 1, 1])
+    >>> task = Task("classification", torch.as_tensor(codes), np.arange(2), codes, torch.empty(0), np.arange(4))
+    >>> len(loads_of([torch.tensor([[1.0, 0], [2, 1], [0, 1], [1, 3]])], task))
     1
     """
     nothing = LayerLoad(math.nan, np.full(len(task), np.nan))
-    if task.separates:
-        return [layer_load(each, task.codes) if _finite(each) else nothing for each in features.layers]
-    return [
-        layer_load(each, task.targets.to(each.device), kind="held_out", groups=task.sample)
-        if _finite(each)
-        else nothing
-        for each in features.layers
-    ]
+    found = []
+    for each in layers:
+        if not _finite(each):
+            found.append(nothing)
+        elif task.separates:
+            found.append(layer_load(each, task.codes))
+        else:
+            found.append(layer_load(each, task.targets.to(each.device), kind="held_out", groups=task.sample))
+    return found
 
 
 def _intervals(measured: list[LayerLoad], task: Task) -> Numbers:
     """95 % intervals of loads, increments and bend from the probe's bootstrap, which draws whole samples."""
     drawn = resampled(measured, RESAMPLES, 0, groups=task.sample)
     spread = {"load": drawn, "increment": np.pad(-np.diff(drawn, axis=1), ((0, 0), (1, 0)), constant_values=np.nan)}
-    ends = [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
-    return {f"{name}_interval": np.quantile(values, ends, axis=0).T.tolist() for name, values in spread.items()}
+    return {f"{name}_interval": np.quantile(values, ENDS, axis=0).T.tolist() for name, values in spread.items()}
 
 
 def small_probe(loads: list[float], names: list[str], task: Task) -> str:
@@ -141,7 +143,11 @@ def with_size(layers: Layers, features: Features) -> Layers:
     1
     """
     task = layers.reading.task
-    told = small_probe([each.load for each in loads_of(features, task)], layers.names, task) if task.separates else ""
+    told = (
+        small_probe([each.load for each in loads_of(features.layers, task)], layers.names, task)
+        if task.separates
+        else ""
+    )
     return replace(layers, notes=(*layers.notes, told)) if told else layers
 
 
@@ -230,6 +236,38 @@ def elasticity(model: nn.Module, probe: Probe, layers: Layers, loss: Loss) -> Nu
     found = class_elasticity(seen, inputs, labels, loss=loss, steps_per_class=ELASTIC_STEPS)
     numbers: Numbers = {name: found[name].values.tolist() for name in ("elasticity", "pull")}
     return numbers | {name: float(found[name]) for name in ("intra", "inter")}
+
+
+def skip_costs(model: nn.Module, probe: Probe, layers: Layers, features: Features, how: str, limit: int) -> Numbers:
+    """What the last load and the loss rise by where one layer after the other is skipped, one pass of the probe each.
+
+    A layer can prepare what later ones make use of, so that its own increment does not show what it is good for. Only
+    layers whose output has the shape of their input can be skipped, as blocks of a residual stream; NaN for others.
+    skip_cost and skip_cost_interval: of the load, (layer,) and (layer, bound), 95 % from the probe's bootstrap.
+    skip_loss: (layer,), of the loss, with the readout as it is.
+
+    >>> from dynascope.monitor.features import read_features
+    >>> from dynascope.monitor.layers import find_layers
+    >>> net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    >>> probe = Probe.of((torch.tensor([[1.0, 0], [1, 1], [0, 0], [0, 1]]), [0, 0, 1, 1]), net)
+    >>> found = find_layers(net, probe)
+    >>> skip_costs(net, probe, found, read_features(net, probe, found), "pool", 4096)["skip_cost"][0]
+    nan
+    """
+    task, unknown = layers.reading.task, (math.nan, math.nan, [math.nan, math.nan])
+    found = [unknown] * (layers.input is not None)
+    for layer in layers.hidden:
+        if layer.own is None:
+            found.append(unknown)
+            continue
+        without = read_features(model, probe, layers, how, limit, skip=layer)
+        pair = loads_of([features.layers[-1], without.layers[-1]], task)
+        drawn = resampled(pair, RESAMPLES, 0, groups=task.sample)
+        bounds = np.quantile(drawn[:, 1] - drawn[:, 0], ENDS).tolist()
+        lost = float(without.losses.mean() - features.losses.mean())
+        found.append((pair[1].load - pair[0].load, lost, bounds))
+    names = ("skip_cost", "skip_loss", "skip_cost_interval")
+    return {name: [each[place] for each in found] for place, name in enumerate(names)}
 
 
 def elasticity_passes(task: Task) -> float:

@@ -47,7 +47,7 @@ class Probe:
         """
         if isinstance(probe, Mapping) and set(probe) == {"train", "test"}:
             return replace(cls.of(probe["train"], model), test=cls.of(probe["test"], model))
-        if isinstance(probe, DataLoader | Dataset):
+        if isinstance(probe, DataLoader | Dataset) or _rows(probe):
             inputs, labels = draw(probe, model)
         elif isinstance(probe, torch.Tensor) and probe.ndim == 2 and not probe.is_floating_point():
             inputs, labels = probe, probe  # token numbers
@@ -82,6 +82,14 @@ class Probe:
             bits = tensor.detach().contiguous().cpu().flatten().view(torch.uint8)
             sum_ = zlib.crc32(bits.numpy().tobytes(), sum_)
         return f"{sum_:08x}"
+
+
+def _rows(probe: object) -> bool:
+    """Whether something else serves as a data set: a list of rows, or what other libraries call one."""
+    if isinstance(probe, list):
+        return len(probe) > 2 and isinstance(probe[0], Mapping | tuple)
+    plain = isinstance(probe, torch.Tensor | np.ndarray | Mapping | tuple | str)
+    return not plain and hasattr(probe, "__len__") and hasattr(probe, "__getitem__")
 
 
 def _check_inputs(inputs: object, model: nn.Module) -> int:

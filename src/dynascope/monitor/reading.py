@@ -16,6 +16,9 @@ VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
     "load": (("layer",), "load D = log(tr Σw/tr Σb)"),
     "load_interval": (("layer", "bound"), "95 % interval of the load, for other samples"),
     "increment_interval": (("layer", "bound"), "95 % interval of the work, for other samples"),
+    "skip_cost": (("layer",), "rise of the last load where the layer is skipped"),
+    "skip_cost_interval": (("layer", "bound"), "95 % interval of that rise, for other samples"),
+    "skip_loss": (("layer",), "rise of the loss where the layer is skipped"),
     "test_load": (("layer",), "load D on the test part of the probe"),
     "nc1": ((), "NC1, spread within classes"),
     "nc2_norm": ((), "NC2, spread of the lengths of class means"),
@@ -95,6 +98,9 @@ def assemble(entries: Sequence[Mapping[str, Json]]) -> xr.Dataset:
         if start["settings"].get("task", "classification") not in ("classification", "binary"):
             found["load"].attrs["long_name"] = "load D, error of a linear map on rows held out"
         found = found.assign(_shapes(found["load"].values))
+        if "skip_cost" in found and "dead" in found:
+            done = found["load"].isel(layer=0) - found["load"].isel(layer=-1)
+            found["dead"] = found["dead"] & ~(found["skip_cost"] > DEAD_BELOW * done)
     return with_provenance(
         found[sorted(map(str, found.data_vars))],
         "watch",
