@@ -277,7 +277,7 @@ BAD = {
     "complex": (np.ones((4, 2)) * 1j, [0, 0, 1, 1], {}, "real numbers"),
     "text": ("features", [0], {}, "features must be an array of real numbers, got str"),
     "fractions": (np.ones((4, 2)), [0.5, 0.5, 1.0, 1.0], {}, "whole numbers or text"),
-    "kind": (np.ones((4, 2)), [0, 0, 1, 1], {"kind": "lda"}, "kind must be one of trace, pinv, regression, got 'lda'"),
+    "kind": (np.ones((4, 2)), [0, 0, 1, 1], {"kind": "lda"}, "kind must be one of trace, pinv, regression, held_out"),
     "wide": (np.ones((4, 3)), np.ones(4), {"kind": "regression"}, "fewer features than samples − 1"),
     "targets": (np.ones((9, 2)), np.ones((9, 2, 2)), {"kind": "regression"}, "labels must be the targets"),
     "mixed": (torch.ones(9, 2), np.ones(9), {"kind": "regression"}, "labels must lie beside features, in torch on cpu"),

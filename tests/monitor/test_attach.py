@@ -121,7 +121,7 @@ X, Y = vectors()
 @pytest.mark.parametrize(
     ("model", "probe", "options", "message"),
     [
-        (mlp(), (X, Y[:-1]), {}, r"probe labels must name the class of each of the 60 samples"),
+        (mlp(), (X, Y[:-1]), {}, r"probe labels must hold one row for each of the 60 samples"),
         (mlp(), (X, Y * 0), {}, "at least 2 classes"),
         (mlp(), (X[:3], Y[:3]), {}, "3 samples in as many classes"),
         (mlp(), (X * torch.nan, Y), {}, "probe inputs must be finite"),

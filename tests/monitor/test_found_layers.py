@@ -9,15 +9,16 @@ from torch import nn
 from torch.nn import functional as F
 
 from dynascope.measure.side_effects import undisturbed
-from dynascope.monitor.layers import Layer, find_layers, read_features, reduce
-from dynascope.monitor.probing import Probe, logits_of
+from dynascope.monitor.features import Layer, read_features, reduce
+from dynascope.monitor.layers import Wishes, find_layers
+from dynascope.monitor.probing import Probe, output_of
 from networks import Cnn, ResNet, Transformer, images, mlp, tokens, vectors
 
 
 def _find(model, data, named=None):
     probe = Probe.of(data, model)
     with undisturbed(model):
-        found = find_layers(model, probe, named)
+        found = find_layers(model, probe, Wishes(named))
         return found, read_features(model, probe, found)
 
 
@@ -71,7 +72,7 @@ class TokensFirst(nn.Module):
         (Transformer(), tokens(), ["embed", "encoder.layers.0", "encoder.layers.1"], "head"),
         (Wrapped(Cnn()), images(), ["input", "body.conv1", "body.conv2", "body.fc1"], "body.fc2"),
         (Shared(), vectors(), ["input", "first", "again", "again (2)"], "last"),
-        (Branches(), vectors(), ["input", "left", "right"], "join"),
+        (Branches(), vectors(), ["input", "left + right"], "join"),
         (TokensFirst(), vectors(), ["input", "up", "mix"], "head"),
         (nn.Linear(6, 3), vectors(), ["input", "Linear"], "Linear"),
         (
@@ -124,11 +125,11 @@ def test_layers_that_work_in_place_do_not_spoil_the_features():
         assert torch.equal(features.layers[2], model[:7](x))
 
 
-def test_branches_are_their_own_outputs():
+def test_branches_count_as_what_they_join_to():
     model, (x, y) = Branches(), vectors()
     _, features = _find(model, (x, y))
     with torch.no_grad():
-        assert torch.equal(features.layers[1], model.left(x))
+        assert torch.equal(features.layers[1], torch.cat([model.left(x), model.right(x)], dim=1))
 
 
 def test_tokens_before_samples_are_turned():
@@ -136,8 +137,7 @@ def test_tokens_before_samples_are_turned():
     _, features = _find(model, (x, y))
     with torch.no_grad():
         inside = model.up(x[..., None])  # (sample, token, feature)
-    expected = inside.transpose(1, 2).flatten(1)
-    assert torch.allclose(features.layers[1], expected, atol=1e-6)
+    assert torch.allclose(features.layers[1], inside.mean(dim=1), atol=1e-6)  # the readout takes the mean
 
 
 def test_the_user_names_layers():
@@ -205,10 +205,10 @@ def test_half_precision_is_averaged_in_single():
     assert reduce(torch.ones(2, 3, 4, 4, dtype=torch.bfloat16), layer).dtype == torch.float32
 
 
-@pytest.mark.parametrize("returned", [torch.ones(5), {"hidden": torch.ones(2, 3, 4)}, None, (torch.ones(3), 7)])
+@pytest.mark.parametrize("returned", [torch.ones(()), {"hidden": 3}, None, (torch.arange(3), 7)])
 def test_outputs_without_logits_are_named(returned):
     with pytest.raises(ValueError, match=r"model must return logits \(sample, class\)"):
-        logits_of(returned)
+        output_of(returned)
 
 
 def test_logits_are_found_in_tuples_dicts_and_objects():
@@ -216,5 +216,5 @@ def test_logits_are_found_in_tuples_dicts_and_objects():
         logits = torch.zeros(2, 3)
 
     for returned in ((torch.zeros(()), Output.logits), {"logits": Output.logits}, Output(), [Output.logits]):
-        assert logits_of(returned) is Output.logits
+        assert output_of(returned) is Output.logits
     assert np.isclose(float(Output.logits.sum()), 0)

@@ -22,22 +22,28 @@ from dynascope.measure.arrays import (
     rows_of,
     to_numpy,
 )
+from dynascope.measure.prediction import held_out_residuals
 
-KINDS = ("trace", "pinv", "regression")
+STREAMED = ("trace", "pinv", "regression")  # what an accumulator can measure batch by batch
+KINDS = (*STREAMED, "held_out")
 MARGIN, DEAD_BELOW, CONFIDENCE = 0.5, 0.1, 0.95
 
 
-def data_separation(features: ArrayLike, labels: ArrayLike, *, kind: str = "trace") -> Array:
+def data_separation(
+    features: ArrayLike, labels: ArrayLike, *, kind: str = "trace", groups: ArrayLike | None = None
+) -> Array:
     """Measure how far features are from separating the classes: the lower, the better.
 
     trace: D = log(tr Σw / tr Σb), (3).   pinv: D = log tr(Σw Σb⁺), (S1).
     regression: D = √(min over w, b of Σ_i |y_i − w·x_i − b|² / (2N)), the best linear fit, S5.
+    held_out: the same, each y_i predicted by a fit to other samples, for layers as wide as there are samples or wider.
     Σw is the covariance within classes, averaged with the class sizes N_k/N as weights; Σb that of the class means,
     with the same weights, so that Σw + Σb is the covariance of the data.
 
     features: (sample, feature), further axes are flattened; NumPy, PyTorch or JAX, any real type, any units: trace and
-    pinv do not change when features turn, shift or scale. labels: (sample,), whole numbers or text; for regression the
-    targets, (sample,) or (sample, output). Time does not enter.
+    pinv do not change when features turn, shift or scale. labels: (sample,), whole numbers or text; for regression and
+    held_out the targets, (sample,) or (sample, output). groups: (sample,), for held_out: samples of a group, as tokens
+    of a text, are held out together. Time does not enter.
     Returns one float64 number of the kind that went in, on its device. It is −∞ where classes have no spread at all, +∞
     where their means agree, NaN where nothing differs. Needs more samples than classes (for regression than features
     by 2 or more, else every fit is perfect). Σb⁺ drops directions below the rounding of the features' own precision.
@@ -48,8 +54,7 @@ def data_separation(features: ArrayLike, labels: ArrayLike, *, kind: str = "trac
     >>> round(float(data_separation(features, [0, 0, 1, 1])), 6) == round(float(np.log(1 / 4)), 6)
     True
     """
-    one_of("kind", kind, KINDS)
-    measured = _layer(features, labels, kind, "features")
+    measured = layer_load(features, labels, kind=kind, groups=groups)
     with checked(features=features) as (xp, x):
         return like(xp, x, np.asarray(measured.load))
 
@@ -59,6 +64,7 @@ def load_curve(
     labels: ArrayLike,
     *,
     kind: str = "trace",
+    groups: ArrayLike | None = None,
     layers: Sequence[str] | None = None,
     resamples: int = 400,
     seed: int = 0,
@@ -72,7 +78,7 @@ def load_curve(
     bend = curvature·(L − 1)/mean |d_ℓ| compares it with the increments.
 
     features: list of L + 1 ≥ 3 arrays (sample, …), the input first, widths may differ.
-    labels, kind: see `data_separation`.
+    labels, kind, groups: see `data_separation`; the bootstrap draws whole groups.
     layers: their names.
     resamples: of the bootstrap (0: no intervals), drawn with `seed`.
     margin: a bend within ± margin counts as linear.
@@ -97,29 +103,51 @@ def load_curve(
     resamples = count("resamples", resamples, at_least=0)
     if not isinstance(features, list | tuple) or len(features) < 3:
         raise ValueError("features must be a list of the features of at least 3 layers, the input first")
-    measured = [_layer(each, labels, kind, f"features[{index}]") for index, each in enumerate(features)]
+    measured = [
+        layer_load(each, labels, kind=kind, groups=groups, name=f"features[{index}]")
+        for index, each in enumerate(features)
+    ]
     loads = np.array([each.load for each in measured])
     curve = describe(loads, layers, kind=kind, **options)
     if resamples and np.all(np.isfinite(loads)):
-        influence = np.stack([each.influence for each in measured], axis=-1)  # (sample, layer)
-        drawn = loads + _bootstrap(influence, resamples, count("seed", seed, at_least=0))
+        drawn = resampled(measured, resamples, count("seed", seed, at_least=0), groups=groups)
         curve = curve.assign(_intervals(drawn, str(curve["shape"].values), **options))
     return curve
 
 
 @dataclass(frozen=True)
-class _Layer:
-    """A load, and how it moves when a sample's weight grows from 1: ∂D/∂w_i."""
+class LayerLoad:
+    """A load, and how it moves when a sample's weight grows from 1: ∂D/∂w_i.
+
+    >>> LayerLoad(1.0, np.zeros(3)).load
+    1.0
+    """
 
     load: float
     influence: Float[np.ndarray, " sample"]
 
 
-def _layer(features: ArrayLike, labels: ArrayLike, kind: str, name: str) -> _Layer:
+def layer_load(
+    features: ArrayLike,
+    labels: ArrayLike,
+    *,
+    kind: str = "trace",
+    groups: ArrayLike | None = None,
+    name: str = "features",
+) -> LayerLoad:
+    """Measure one layer with the influence of every sample; see `data_separation`.
+
+    >>> layer_load([[0.0], [2.0], [4.0], [6.0]], [0, 0, 1, 1]).influence.shape
+    (4,)
+    """
     rounding = rounding_of(features)
-    if kind == "regression":
+    if one_of("kind", kind, KINDS) in ("regression", "held_out"):
         with float64_of(**{name: features, "labels": labels}) as (xp, x, y):
-            return _regression(xp, rows_of(xp, name, x), _targets(xp, y, x.shape[0]), rounding=rounding, name=name)
+            x, y = rows_of(xp, name, x), _targets(xp, y, x.shape[0])
+            if kind == "regression":
+                return _from_residuals(_residuals(xp, x, y, rounding=rounding, name=name))
+            told = np.arange(x.shape[0]) if groups is None else to_numpy(groups)
+            return _from_residuals(held_out_residuals(xp, x, y, told, name=name))
     with float64_of(**{name: features}) as (xp, x):
         x = rows_of(xp, name, x)
         classes, codes = class_codes(labels, x.shape[0])
@@ -150,7 +178,7 @@ def class_split(xp: Namespace, x: Array, codes: Int[np.ndarray, " sample"], clas
     return means, own, x - own
 
 
-def _trace(xp: Namespace, x: Array, codes: np.ndarray, *, classes: int, rounding: float) -> _Layer:
+def _trace(xp: Namespace, x: Array, codes: np.ndarray, *, classes: int, rounding: float) -> LayerLoad:
     """(3), with ∂ tr(N Σw)/∂w_i = |x_i − mean of its class|² and ∂ tr(N(Σw + Σb))/∂w_i = |x_i − mean|²."""
     _, own, rest = class_split(xp, x, codes, classes)
     within = to_numpy(xp.sum(rest**2, axis=1))
@@ -159,11 +187,11 @@ def _trace(xp: Namespace, x: Array, codes: np.ndarray, *, classes: int, rounding
     return _log_ratio(spread, signal, within, total - within)
 
 
-def _log_ratio(top: float, bottom: float, top_slope: np.ndarray, bottom_slope: np.ndarray) -> _Layer:
+def _log_ratio(top: float, bottom: float, top_slope: np.ndarray, bottom_slope: np.ndarray) -> LayerLoad:
     load = log_ratio(top, bottom)
     if not math.isfinite(load):
-        return _Layer(load, np.full(len(top_slope), np.nan))
-    return _Layer(load, np.asarray(top_slope / top - bottom_slope / bottom))
+        return LayerLoad(load, np.full(len(top_slope), np.nan))
+    return LayerLoad(load, np.asarray(top_slope / top - bottom_slope / bottom))
 
 
 def log_ratio(top: float, bottom: float) -> float:
@@ -177,7 +205,7 @@ def log_ratio(top: float, bottom: float) -> float:
     return math.nan if top == bottom == 0 else math.copysign(math.inf, top - bottom)
 
 
-def _pinv(xp: Namespace, x: Array, codes: np.ndarray, *, classes: int, rounding: float) -> _Layer:
+def _pinv(xp: Namespace, x: Array, codes: np.ndarray, *, classes: int, rounding: float) -> LayerLoad:
     """(S1) by projecting on the few directions that Σb has; its derivative includes how those directions turn.
 
     With W = N Σw, B = N Σb = V S Vᵀ, r = x_i − m, m the class mean about the grand mean:
@@ -201,22 +229,26 @@ def _pinv(xp: Namespace, x: Array, codes: np.ndarray, *, classes: int, rounding:
     return _log_ratio(load, 1.0, to_numpy(slope), np.zeros(len(codes)))
 
 
-def _regression(xp: Namespace, x: Array, y: Array, *, rounding: float, name: str) -> _Layer:
-    """S5; at the best fit the residual's derivative is that of its sample alone."""
+def _residuals(xp: Namespace, x: Array, y: Array, *, rounding: float, name: str) -> np.ndarray:
+    """Squared errors of the best fit to all samples."""
     samples, features = x.shape
     if samples < features + 2:
         raise ValueError(
             f"{name} must have fewer features than samples − 1 for kind='regression', got {features} features of "
-            f"{samples} samples, which any targets fit; use more samples or project the features"
+            f"{samples} samples, which any targets fit; use more samples, or kind='held_out'"
         )
     x, y = x - xp.mean(x, axis=0), y - xp.mean(y, axis=0)
     frame, triangle = xp.linalg.qr(x)
     turn, sizes, _ = xp.linalg.svd(triangle)
     explained = frame @ turn[:, : rank_of(sizes, rounding)] if float(sizes[0]) > 0 else frame[:, :0]
-    rest = to_numpy(xp.sum((y - explained @ (explained.T @ y)) ** 2, axis=1))
-    load = math.sqrt(rest.sum() / (2 * samples))
-    relative = rest / rest.sum() if load > 0 else np.full(samples, 1 / samples)
-    return _Layer(load, load / 2 * (relative - 1 / samples))
+    return to_numpy(xp.sum((y - explained @ (explained.T @ y)) ** 2, axis=1))
+
+
+def _from_residuals(rest: Float[np.ndarray, " sample"]) -> LayerLoad:
+    """S5; at the best fit the residual's derivative is that of its sample alone."""
+    load = math.sqrt(rest.sum() / (2 * len(rest)))
+    relative = rest / rest.sum() if load > 0 else np.full(len(rest), 1 / len(rest))
+    return LayerLoad(load, load / 2 * (relative - 1 / len(rest)))
 
 
 def describe(
@@ -291,15 +323,24 @@ def _verdict(bend: ArrayLike, margin: float) -> np.ndarray:
     return np.where(np.isfinite(bend), words, "undefined")
 
 
-def _bootstrap(influence: Float[np.ndarray, "sample layer"], resamples: int, seed: int) -> np.ndarray:
-    """First-order changes of the loads under samples drawn with replacement, (resample, layer)."""
-    samples = len(influence)
-    random = np.random.default_rng(seed)
-    changes = np.empty((resamples, influence.shape[1]))
+def resampled(
+    layers: Sequence[LayerLoad], resamples: int, seed: int, *, groups: ArrayLike | None = None
+) -> Float[np.ndarray, "resample layer"]:
+    """Loads under samples, or groups of them, drawn with replacement; to first order, see docs/measures.md.
+
+    >>> resampled([LayerLoad(1.0, np.zeros(3))], 2, 0).tolist()
+    [[1.0], [1.0]]
+    """
+    influence = np.stack([each.influence for each in layers], axis=-1)  # (sample, layer)
+    if groups is not None:
+        _, codes = np.unique(to_numpy(groups), return_inverse=True)
+        influence = np.stack([np.bincount(codes, weights=each) for each in influence.T], axis=-1)  # (group, layer)
+    drawn, random = len(influence), np.random.default_rng(seed)
+    changes = np.empty((resamples, len(layers)))
     for index in range(resamples):
-        weights = np.bincount(random.integers(samples, size=samples), minlength=samples)
+        weights = np.bincount(random.integers(drawn, size=drawn), minlength=drawn)
         changes[index] = (weights - 1) @ influence
-    return changes
+    return np.array([each.load for each in layers]) + changes
 
 
 def _intervals(drawn: np.ndarray, shape: str, *, margin: float, dead_below: float) -> Mapping[str, object]:

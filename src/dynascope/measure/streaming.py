@@ -19,7 +19,7 @@ from dynascope.measure.arrays import (
     rows_of,
 )
 from dynascope.measure.arrays import to_numpy as host
-from dynascope.measure.separation import DEAD_BELOW, KINDS, MARGIN, describe, log_ratio
+from dynascope.measure.separation import DEAD_BELOW, MARGIN, STREAMED, describe, log_ratio
 
 
 @runtime_checkable
@@ -59,7 +59,7 @@ class LoadAccumulator:
     """
 
     def __init__(self, *, kind: str = "trace") -> None:
-        self.kind = one_of("kind", kind, KINDS)
+        self.kind = one_of("kind", kind, STREAMED)
         self._layers: list[_Moments] = []  # one per layer
 
     def update(self, features: Given[Sequence[ArrayLike]], labels: ArrayLike) -> "LoadAccumulator":

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, SupportsFloat
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -16,11 +17,13 @@ from dynascope.measure.elasticity import Loss
 from dynascope.measure.side_effects import undisturbed
 from dynascope.monitor import measuring
 from dynascope.monitor.cadence import Cadence
+from dynascope.monitor.features import MAX_FEATURES, REDUCTIONS, Features, Layers, read_features, read_test
+from dynascope.monitor.inside import look_inside
 from dynascope.monitor.journal import Journal
-from dynascope.monitor.layers import MAX_FEATURES, REDUCTIONS, Features, Layers, find_layers, read_features
+from dynascope.monitor.layers import Wishes, find_layers
 from dynascope.monitor.loggers import Logger
 from dynascope.monitor.measuring import Numbers
-from dynascope.monitor.probing import Pair, Probe
+from dynascope.monitor.probing import Output, Probe, Source
 from dynascope.monitor.reading import RunRecord, assemble, flat
 from dynascope.monitor.resuming import SAME, apart, open_journal
 from dynascope.monitor.tables import to_html
@@ -35,18 +38,23 @@ if TYPE_CHECKING:
 
 def watch(
     model: Given[nn.Module],
-    probe: Given[Pair],
+    probe: Given[Source],
     every: Given[int | str | None] = None,
     *,
     out: str | os.PathLike[str] | None = None,
     max_overhead: Given[float | None] = None,
     slow: Given[int] = 10,
     steps: Given[int | None] = None,
+    task: Given[str | None] = None,
+    output: Given[Output | None] = None,
+    positions: Given[object] = None,
+    groups: Given[Sequence[int] | None] = None,
     layers: Given[Sequence[str] | None] = None,
     reduce: Given[str] = "pool",
     max_features: Given[int] = MAX_FEATURES,
     class_logits: Given[bool] = False,
     class_names: Given[Sequence[str] | None] = None,
+    inside: Given[bool] = False,
     loss: Loss = nn.functional.cross_entropy,
     loggers: Given[Sequence[Logger]] = (),
     first_step: Given[int | None] = None,
@@ -57,17 +65,23 @@ def watch(
     Now and then a fixed batch goes through the model in evaluation mode, beside the training, which stays the same bit
     for bit. Time is the training step.
 
-    model: any module, compiled or distributed, that returns logits (sample, class), alone or in a tuple or dict.
-    probe: (inputs, labels): tensors as the model takes them, and whole-number labels with at least two classes.
+    model: any module, compiled or distributed, for classes, numbers, tokens or pixels.
+    probe: (inputs, labels) as the model and its loss take them; token numbers (sample, token); a DataLoader or Dataset,
+        from which a balanced one is drawn; or {"train": …, "test": …} of these.
     every: steps between measurements, "epoch", "log" for about ten per decade, or None: as max_overhead allows.
     out: folder of the run; without it measurements stay in memory.
     max_overhead: time for measuring as a share of that for training, 0.02 where `every` is not given.
     slow: feature spectrum and elasticity come with every `slow`-th measurement, 0 for never.
     steps: length of the run; it is measured ten times at least, unless max_overhead is given.
+    task: "classification", "binary", "multilabel", "regression" or "language", where labels do not tell.
+    output: name, place or function that picks the output, where the model returns several.
+    positions: of sequences, to read there; by default found, where the readout reads.
+    groups: group of each token, to predict instead of the most frequent tokens.
     layers: names of submodules; by default found, see `run.layers`.
     reduce: "pool" (to at most max_features numbers a sample), "flatten", "mean", "first" or "last" position.
     class_logits: also store class-mean logits, for `estimate_strengths` and `imitate`.
     class_names: by label.
+    inside: also measure attention, outlier features and norms.
     loss: of (logits, labels), for elasticity.
     loggers: objects with log(values, step).
     first_step: number of steps already done.
@@ -88,6 +102,7 @@ def watch(
         one_of("reduce", reduce, REDUCTIONS),
         count("max_features", max_features),
         flag("class_logits", class_logits),
+        flag("inside", inside),
         loss,
     )
     for each in loggers:
@@ -98,7 +113,6 @@ def watch(
     cadence = Cadence(every, max_overhead, slow=slow, steps=steps)
     inner = uncompiled(model)
     checked = Probe.of(probe, inner)
-    names = _class_names(class_names, checked)
     together = sharded(inner)
     if together and cadence.max_overhead is not None:
         raise ValueError(
@@ -110,20 +124,25 @@ def watch(
     if any(isinstance(each, nn.parameter.UninitializedParameter) for each in inner.parameters()):
         raise ValueError("model must know its shapes, got lazy layers; run one batch through it before watching")
     with undisturbed(inner), as_written(inner):
-        found = find_layers(inner, checked, layers)
+        found = find_layers(inner, checked, Wishes(layers, task, output, positions, groups, settings.reduce))
+        features = read_features(inner, checked, found, settings.reduce, settings.max_features)
+        found = measuring.with_size(found, features)
+    names = _class_names(class_names, found.reading.task.classes)
     run = Run(inner, checked, found, cadence=cadence, settings=settings, loggers=loggers, class_names=names)
     run.begin(out, first_step=begun, resume=forced)
     return run
 
 
-def _class_names(names: Given[Sequence[str] | None], probe: Probe) -> list[str] | None:
+def _class_names(names: Given[Sequence[str] | None], classes: np.ndarray) -> list[str] | None:
     """The names of the probe's classes, in order."""
     if names is None:
         return None
-    needed = int(probe.classes.max()) + 1
+    if not len(classes):
+        raise ValueError("class_names must be left out where the task has no classes")
+    needed = int(classes.max()) + 1
     if isinstance(names, str) or len(names) < needed or not all(isinstance(each, str) for each in names):
         raise ValueError(f"class_names must be a list of {needed} names or more, one per label, got {names!r}")
-    return [names[int(label)] for label in probe.classes]
+    return [names[int(label)] for label in classes]
 
 
 @dataclass(frozen=True)
@@ -133,6 +152,7 @@ class Settings:
     reduce: str
     max_features: int
     class_logits: bool
+    inside: bool
     loss: Loss
 
 
@@ -198,7 +218,8 @@ class Run:
         """The state before training, measured twice: what is loaded on first use is not the cost of a measurement."""
         device = next((each.device for each in self._model.parameters()), torch.device("cpu"))
         warm_up(device, slow=self._cadence.slow > 0)
-        return self._quick()[1]
+        assert self._layers is not None
+        return self._quick(self._layers)[1]
 
     def _start(self, layers: Layers) -> dict[str, Json]:
         cadence, settings = self._cadence, self._settings
@@ -212,16 +233,19 @@ class Run:
             "torch": torch.__version__,
             "model": type(self._model).__name__,
             "samples": len(self._probe),
+            "task": layers.reading.task.name,
         }
         if layers.readout is not None:
-            options |= {"readout": layers.readout.name, "width": layers.readout.module.in_features}
+            options |= {"readout": layers.readout.name}
+            options |= {"width": getattr(layers.readout.module, "in_features", None)}
         return {
             "kind": "start",
             "format": 1,
             "layers": layers.names,
-            "classes": self._probe.classes.tolist(),
+            "classes": layers.reading.task.classes.tolist(),
             "class_names": self._class_names,
             "skipped": self.skipped,
+            "notes": self.notes,
             "probe": self._probe.fingerprint(),
             "settings": options,
             "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
@@ -241,7 +265,14 @@ class Run:
 
     @property
     def _inelastic(self) -> str:
-        return "the model is sharded" if self._together else measuring.can_step(self._probe)
+        if self._together or self._layers is None:
+            return "the model is sharded"
+        return measuring.can_step(self._probe, self._layers.reading.task)
+
+    @property
+    def notes(self) -> list[str]:
+        """What was guessed about output, task and positions, and whether the probe is too small."""
+        return [] if self._layers is None else list(self._layers.notes)
 
     @property
     def folder(self) -> Path | None:
@@ -295,10 +326,11 @@ class Run:
         if self._layers is None or self._closed:
             return
         now = self._now()
-        features, numbers = self._quick()
-        self._cadence.expect_slow(2 + measuring.elasticity_passes(self._probe))
+        features, numbers = self._quick(self._layers)
+        skips = sum(layer.own is not None for layer in self._layers.hidden)
+        self._cadence.expect_slow(2 + skips + measuring.elasticity_passes(self._layers.reading.task))
         if self._cadence.due_slow() if slow is None else slow:
-            numbers |= self._slow(features)
+            numbers |= self._slow(features, self._layers)
         self._keep(now, numbers | self._given())
 
     def measure_once(self) -> None:
@@ -316,27 +348,35 @@ class Run:
     def _given(self) -> Numbers:
         return {f"train_{name}": float(value) for name, value in self._values.items()}
 
-    def _quick(self) -> tuple[Features, Numbers]:
-        assert self._layers is not None
+    def _quick(self, layers: Layers) -> tuple[Features, Numbers]:
         settings = self._settings
         with self._measuring("fast"):
-            features = read_features(self._model, self._probe, self._layers, settings.reduce, settings.max_features)
-            return features, measuring.quick(features, self._probe, self._layers, class_logits=settings.class_logits)
+            features = read_features(self._model, self._probe, layers, settings.reduce, settings.max_features)
+            numbers = measuring.quick(features, layers, class_logits=settings.class_logits)
+            if settings.inside:
+                numbers |= look_inside(self._model, self._probe, layers)
+            held_back = read_test(self._model, self._probe, layers, settings.reduce, settings.max_features)
+            if held_back is not None and layers.test is not None:
+                numbers |= measuring.on_test(held_back, layers.test)
+            return features, numbers
 
     @contextmanager
     def _measuring(self, kind: str) -> Iterator[None]:
         with self._cadence.charge(kind), undisturbed(self._model), as_written(self._model):
             yield
 
-    def _slow(self, features: Features) -> Numbers:
-        """Spectrum and elasticity; one that fails leaves the other, and what was measured already, alone."""
+    def _slow(self, features: Features, layers: Layers) -> Numbers:
+        """Spectrum, skips and elasticity; one that fails leaves the others, and what was measured already, alone."""
         numbers: Numbers = {}
         self._slow_at = self._step
+        how, limit = self._settings.reduce, self._settings.max_features
+        skips, task = measuring.skip_costs, layers.reading.task
         with self._measuring("slow"):
-            self._guarded(lambda: numbers.update(measuring.spectrum(features, self._probe)))
+            self._guarded(lambda: numbers.update(measuring.spectrum(features, task)))
+            self._guarded(lambda: numbers.update(skips(self._model, self._probe, layers, features, how, limit)))
             if not self._inelastic:
                 loss = self._settings.loss
-                self._guarded(lambda: numbers.update(measuring.elasticity(self._model, self._probe, loss)))
+                self._guarded(lambda: numbers.update(measuring.elasticity(self._model, self._probe, layers, loss)))
         return numbers
 
     def _keep(self, now: float, numbers: Numbers, *, shown: Numbers | None = None, changed: bool = False) -> None:
@@ -383,11 +423,14 @@ class Run:
         if done is None or done["step"] != self._step:
             return self.measure(slow)
         now = self._now()
-        features, numbers = self._quick()
+        assert self._layers is not None
+        features, numbers = self._quick(self._layers)
         if apart(done["numbers"], numbers) > SAME:
-            return self._keep(now, numbers | (self._slow(features) if slow else {}) | self._given(), changed=True)
+            return self._keep(
+                now, numbers | (self._slow(features, self._layers) if slow else {}) | self._given(), changed=True
+            )
         if slow and self._slow_at != self._step:
-            more = self._slow(features)
+            more = self._slow(features, self._layers)
             self._keep(done["time"], done["numbers"] | more, shown=more)
         return None
 

@@ -8,7 +8,7 @@ import torch
 
 from dynascope.monitor.attach import Run, watch
 from dynascope.monitor.loggers import needs
-from dynascope.monitor.probing import Pair, moved_to
+from dynascope.monitor.probing import Source, moved_to
 from dynascope.monitor.wrappers import sharded
 
 
@@ -30,11 +30,11 @@ class Watching:
     """What the callback does: it starts with the training, steps with every optimiser step, ends with the training.
 
     Arguments are those of `dynascope.watch` without the model; inputs are usually a dict of tensors, as a tokenizer
-    returns, without labels. The last loss that the Trainer logged is kept as train_loss. Every checkpoint is
-    measured, so that a training that continues from one can be checked to be the same run.
+    returns; a data set of such dicts serves too. The last loss that the Trainer logged is kept as train_loss. Every
+    checkpoint is measured, so that a training that continues from one can be checked to be the same run.
     """
 
-    def __init__(self, probe: Pair, every: int | str | None = None, **options: Any) -> None:
+    def __init__(self, probe: Source, every: int | str | None = None, **options: Any) -> None:
         super().__init__()
         self._probe, self._every, self._options = probe, every, options
         self.run: Run | None = None
@@ -44,8 +44,7 @@ class Watching:
     ) -> None:
         """Begin in the process that measures."""
         if state.is_world_process_zero or sharded(model):
-            inputs, labels = self._probe
-            probe = (moved_to(inputs, next(model.parameters()).device), labels)
+            probe = moved_to(self._probe, next(model.parameters()).device)
             known = {"steps": state.max_steps} if state.max_steps > 0 else {}
             self.run = watch(model, probe, self._every, first_step=state.global_step, **(known | self._options))
 

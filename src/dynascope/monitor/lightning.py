@@ -8,7 +8,7 @@ import torch
 
 from dynascope.monitor.attach import Run, watch
 from dynascope.monitor.loggers import needs
-from dynascope.monitor.probing import Pair, moved_to
+from dynascope.monitor.probing import Source, moved_to
 from dynascope.monitor.wrappers import sharded
 
 
@@ -32,7 +32,7 @@ class Watching:
     Every checkpoint is measured, so that a fit that continues from one can be checked to be the same run.
     """
 
-    def __init__(self, probe: Pair, every: int | str | None = None, *, part: str = "", **options: Any) -> None:
+    def __init__(self, probe: Source, every: int | str | None = None, *, part: str = "", **options: Any) -> None:
         super().__init__()
         self._probe, self._every, self._part, self._options = probe, every, part, options
         self.run: Run | None = None
@@ -42,8 +42,7 @@ class Watching:
         model = pl_module.get_submodule(self._part)
         if trainer.is_global_zero or sharded(model):
             device = cast(torch.device, pl_module.device)
-            inputs, labels = self._probe
-            probe = (moved_to(inputs, device), labels)
+            probe = moved_to(self._probe, device)
             length = trainer.estimated_stepping_batches
             known = {"steps": int(length)} if 0 < length < math.inf else {}
             self.run = watch(model, probe, self._every, first_step=trainer.global_step, **(known | self._options))

@@ -7,7 +7,8 @@ from torch import nn
 
 from dynascope.measure.side_effects import undisturbed
 from dynascope.monitor import measuring
-from dynascope.monitor.layers import find_layers, read_features
+from dynascope.monitor.features import read_features
+from dynascope.monitor.layers import find_layers
 from dynascope.monitor.probing import Probe
 
 
@@ -27,7 +28,7 @@ def warm_up(device: torch.device, *, slow: bool) -> None:
     with undisturbed(net):
         layers = find_layers(net, probe)
         features = read_features(net, probe, layers)
-        measuring.quick(features, probe, layers)
+        measuring.quick(features, layers)
         if slow:
-            measuring.spectrum(features, probe)
-            measuring.elasticity(net, probe, nn.functional.cross_entropy)
+            measuring.spectrum(features, layers.reading.task)
+            measuring.elasticity(net, probe, layers, nn.functional.cross_entropy)
