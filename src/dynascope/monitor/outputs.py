@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -221,7 +222,8 @@ def readout_rows(
     >>> readout_rows(nn.Linear(2, 3), 2, [1], torch.ones(1))[0].shape
     torch.Size([1, 2])
     """
-    weight, bias = getattr(readout, "weight", None), getattr(readout, "bias", None)
+    weight: Any = getattr(readout, "weight", None)
+    bias: Any = getattr(readout, "bias", None)
     chosen = torch.as_tensor(list(rows))
     plain = type(weight) is nn.Parameter and weight.is_floating_point() and not hasattr(readout, "base_layer")
     if plain and isinstance(readout, nn.Linear | nn.modules.conv._ConvNd):
