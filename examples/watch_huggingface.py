@@ -27,4 +27,4 @@ settings = TrainingArguments(
     save_strategy="no",
 )
 Trainer(BertForSequenceClassification(config), settings, train_dataset=data, callbacks=[watching]).train()
-print(watching.run.record["load"].isel(step=-1).to_series())
+print(watching.run.record["loads"].isel(step=-1).to_series())

@@ -48,4 +48,4 @@ trainer = Trainer(
     enable_progress_bar=False,
 )
 trainer.fit(Classifier(), DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True))
-print(watching.run.record["load"].isel(step=-1).to_series())
+print(watching.run.record["loads"].isel(step=-1).to_series())

@@ -27,4 +27,4 @@ with watch(model, probe=(inputs[:250], labels[:250]), every="log", out=out) as r
         optimiser.step()
         run.step(loss=loss)  # added
 
-print(run.record["load"].isel(step=-1).to_series())  # added
+print(run.record["loads"].isel(step=-1).to_series())  # added

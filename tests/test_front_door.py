@@ -47,6 +47,21 @@ def test_to_show_a_record_takes_only_what_reads_it(record):
     assert imported(COMMAND, "show", str(record)) == {"h5py", "numpy", "typer", "xarray"}
 
 
+WATCHED = """
+import torch
+from dynascope import watch
+x, y = torch.randn(20, 2), torch.arange(20) % 2
+with watch(torch.nn.Linear(2, 2), probe=(x, y), every=1) as run:
+    run.step()
+run.record
+"""
+
+
+@pytest.mark.ci
+def test_to_watch_a_run_takes_nothing_of_the_theory():
+    assert imported(WATCHED).isdisjoint({"diffrax", "equinox", "jax", "matplotlib"})
+
+
 # what `pip install dynascope` does not bring, and what draws windows
 ABSENT = {
     "accelerate",

@@ -89,7 +89,8 @@ def test_a_run_that_was_killed_opens_up_to_its_last_whole_measurement(command):
     record, whole = open_run(OLD / "watched"), load(OLD / "records" / "watched.nc")
     assert record["step"].values.tolist() == whole["step"].values.tolist() == list(range(0, 50, 2))
     assert [int(np.isfinite(each["intensity"][:, 0]).sum()) for each in (record, whole)] == [3, 4]  # the last was cut
-    for name in ("load", "probe_loss", "nc1"):
+    np.testing.assert_array_equal(record["loads"].values, whole["load"].values)
+    for name in ("probe_loss", "nc1"):
         np.testing.assert_array_equal(record[name].values, whole[name].values)
     status, out, err = command("show", OLD / "watched")
     assert status == 0, err
@@ -104,7 +105,7 @@ def test_a_run_that_was_killed_goes_on(tmp_path):
     network = torch.nn.Sequential(
         torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Linear(6, 6), torch.nn.ReLU(), torch.nn.Linear(6, 3)
     )
-    with watch(network, (inputs, torch.arange(24) % 3), every=2, out=tmp_path / "watched", class_logits=True) as again:
+    with watch(network, (inputs, torch.arange(24) % 3), every=2, out=tmp_path / "watched", resume=True) as again:
         assert again.steps == 48
         again.step()
         again.step()

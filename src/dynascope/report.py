@@ -15,6 +15,7 @@ from dynascope.experiments.registry import find, names, output_folder
 from dynascope.imitation.summary import EXPLAINED, HEAD, sentences
 from dynascope.imitation.summary import table as imitation_table
 from dynascope.monitor.judging import verdicts
+from dynascope.monitor.tables import LAYER_HEAD, heading, left_out, over_layers, remark
 from dynascope.plots import save_figure, save_small
 from dynascope.plots.watch import plot_watched
 from dynascope.records import attribute, check_writable, digest, save, to_json, write_text
@@ -193,14 +194,18 @@ def _drawn(figure: Figure) -> bytes:
 
 
 def watch_report(record: xr.Dataset, title: str = "A training run") -> str:
-    """One page about a run that was watched: what it shows, load curves over time, collapse, spectrum, elasticity.
+    """One page about a run that was watched: what it shows, what was not measured, pictures, and a table of layers.
 
-    >>> run = xr.Dataset({"load": (("step", "layer"), [[2.0, 1.0]])}, coords={"step": [0], "layer": ["input", "fc"]})
+    >>> run = xr.Dataset({"loads": (("step", "layer"), [[2.0, 1.0]])}, coords={"step": [0], "layer": ["input", "fc"]})
     >>> "<img" in watch_report(run)
     True
     """
     sentences = [f"{each.subject}: {each.sentence}" for each in verdicts(record)]
-    return html_report(title, record, figure=plot_watched(record), findings=sentences)
+    sentences += [f"not measured: {name} ({reason})" for name, reason in left_out(record).items()]
+    rows = over_layers(record)[0]
+    table = [LAYER_HEAD, *rows] if rows else []
+    said = [heading(record), *filter(None, [remark(record)]), *sentences]
+    return html_report(title, record, figure=plot_watched(record), findings=said, table=table)
 
 
 def imitation_report(result: xr.Dataset, *, figure: Figure | Path, title: str = "Networks and their imitation") -> str:

@@ -60,6 +60,21 @@ def test_bad_use_is_one_sentence_and_exit_status_2(command, arguments, message):
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["report", "runs/typo"],
+        ["imitate", "missing.nc", "--out", "results/imitation"],
+        ["show", "missing.nc", "--out", "pictures/a.png"],
+        ["reproduce", "nothing", "--out", "results"],
+    ],
+)
+def test_what_is_refused_leaves_no_folder_behind(command, arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert command(*arguments)[0] == 2
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_installed_command_works():
     done = subprocess.run([sys.executable, "-m", "dynascope", "cite"], capture_output=True, text=True, check=False)
     assert done.returncode == 0

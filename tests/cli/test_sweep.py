@@ -51,7 +51,7 @@ def test_run_status_retry_gather(sweep, tmp_path):
     source = tmp_path / "experiments_for_cli.py"
     source.write_text(source.read_text().replace("x == 4", "x == 5"))
     sys.modules.pop("experiments_for_cli")
-    status, out, err = sweep("retry", folder, "--scheduler", "here")
+    status, out, err = sweep("retry", folder, "experiments_for_cli:half", "--scheduler", "here")
     assert status == 0, err
     assert "12 of 12 tasks finished" in out
     status, out, _ = sweep("gather", folder, "--out", "all.nc", "--json")
@@ -96,13 +96,22 @@ def test_an_interrupted_command_says_that_it_can_go_on(sweep, tmp_path):
         (["nothing:at_all", "--grid", "x=1"], "experiment must be module:function that can be imported"),
         (["experiments_for_cli:other", "--grid", "x=1"], "has no attribute 'other'"),
         (["experiments_for_cli:half", "--grid", "z=1"], "grid must name parameters of half: x, seed, name; got 'z'"),
-        (["experiments_for_cli:half", "--grid", "x"], "grid and set must be written as name=values, got 'x'"),
+        (["experiments_for_cli:half", "--grid", "x"], "--grid must be written as name=values, got 'x'"),
         (["experiments_for_cli:half", "--grid", "x=1:2"], "x must be a number, a list a,b,c or a range"),
         (["experiments_for_cli:half", "--grid", "x=1", "--seeds", "few"], "seeds must be a whole number"),
         (["experiments_for_cli:half", "--grid", "x=1", "--set", "y=2"], "fixed must name parameters of half"),
         (["experiments_for_cli:half"], "Missing option"),
         (["experiments_for_cli:half", "--grid", "x=1", "--out", "/proc/no"], "cannot be written"),
-        (["experiments_for_cli:half", "--grid", "x=1", "--scheduler", "10.0.0.1:8786"], "must be reached by tls://"),
+        (
+            ["experiments_for_cli:half", "--grid", "x=1", "--scheduler", "tcp://10.0.0.1:8786"],
+            "must be reached by tls://",
+        ),
+        (["experiments_for_cli:half", "--grid", "x=1", "--grid", "x=2"], "--grid must name x once, got '1' and '2'"),
+        (["experiments_for_cli:half", "--grid", "x=1", "--seeds", "1000000000000"], "at most 1000000 tasks"),
+        (
+            ["experiments_for_cli:half", "--grid", "x=1", "--scheduler", "here", "--workers", "2"],
+            "workers must be left",
+        ),
         (["spring_block/phase_diagram", "--grid", "trials=1", "--scale", "huge"], "scale must be one of"),
         (["status", "nowhere"], "out must be the folder of a sweep"),
         (["retry", "nowhere"], "out must be the folder of a sweep"),

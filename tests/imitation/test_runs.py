@@ -68,7 +68,7 @@ def test_copies_that_diverged_are_named_and_left_out():
     [
         (3.0, "run must be a record of Ensemble.train, watch or simulate, or a path to one, got float"),
         ([], "at least one run"),
-        (xr.Dataset({"loss": ("step", np.ones(40))}), "run must hold class means: .* it holds loss"),
+        (xr.Dataset({"loss": ("step", np.ones(40))}), "class_logits=True.* this record holds loss"),
         (ensemble(growing(classes=3)[:, :, :1]), "at least 2 classes, got 1"),
         (ensemble().isel(step=slice(0, 12)), "20 or more increasing times, got 12; record them more often"),
         (ensemble().drop_vars("step"), "at which times"),
@@ -79,6 +79,12 @@ def test_copies_that_diverged_are_named_and_left_out():
 def test_bad_runs_are_refused(run, words):
     with pytest.raises(ValueError, match=words):
         class_means(run)
+
+
+def test_a_watched_run_without_class_logits_is_named_with_what_to_do(tmp_path):
+    save(xr.Dataset({"loads": ("step", np.ones(40))}), tmp_path / "run.nc")
+    with pytest.raises(ValueError, match=r"watch\(…, class_logits=True\) does, but '.*run.nc' holds loads"):
+        class_means(tmp_path / "run.nc")
 
 
 def test_missing_files_are_named(tmp_path):

@@ -19,7 +19,7 @@ from networks import Cnn, images, train
 
 def child(folder, pipe):
     model = Cnn()
-    run = watch(model, probe=images(), every=1, out=folder, slow=4, class_logits=True)
+    run = watch(model, probe=images(), every=1, out=folder, slow=4, class_logits=True, resume=True)
     os.write(pipe, b"%d\n" % run.steps)
 
     def after(loss):

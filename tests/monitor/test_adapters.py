@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import math
 import sys
 import types
 from types import SimpleNamespace
@@ -37,7 +38,7 @@ def test_tensorboard():
     added = [args for name, args, _ in writer if name == "add_scalar"]
     assert {step for _, _, step in added} == {0, 1}
     assert ("dynascope/train_loss", 0.5, 1) in added
-    assert "dynascope/load/0 Linear" in {name for name, *_ in added}
+    assert "dynascope/loads/0 Linear" in {name for name, *_ in added}
 
 
 def test_wandb_has_its_own_step():
@@ -67,7 +68,7 @@ def test_mlflow():
     ],
 )
 def test_a_missing_package_gives_the_line_that_installs_it(monkeypatch, make, package, line):
-    for name in (package, "pytorch_lightning" if package == "lightning" else package):
+    for name in (package, *(("lightning.pytorch", "pytorch_lightning") if package == "lightning" else ())):
         monkeypatch.setitem(sys.modules, name, None)
     lightning._callback.cache_clear()
     huggingface._callback.cache_clear()
@@ -110,10 +111,10 @@ def test_lightning_callback(stand_in, tmp_path):
     base = stand_in("lightning.pytorch", "Callback")
     module = mlp()
     module.device = torch.device("cpu")
-    trainer = SimpleNamespace(is_global_zero=True, global_step=0)
+    trainer = SimpleNamespace(is_global_zero=True, global_step=0, estimated_stepping_batches=math.inf)
     callback = lightning.WatchCallback(vectors(), 2, out=tmp_path, slow=0)
     assert isinstance(callback, base)
-    callback.on_fit_start(trainer, module)
+    callback.on_train_start(trainer, module)
     for batch in range(8):
         trainer.global_step = (batch + 1) // 2  # gradients are accumulated over two batches
         callback.on_train_batch_end(trainer, module, {"loss": torch.tensor(0.25)}, None, batch)
@@ -127,7 +128,7 @@ def test_lightning_callback_does_nothing_in_other_processes(stand_in):
     stand_in("lightning.pytorch", "Callback")
     callback = lightning.WatchCallback(vectors())
     trainer = SimpleNamespace(is_global_zero=False, global_step=0)
-    callback.on_fit_start(trainer, mlp())
+    callback.on_train_start(trainer, mlp())
     callback.on_train_batch_end(trainer, mlp(), None, None, 0)
     callback.on_exception(trainer, mlp(), RuntimeError())
     assert callback.run is None
@@ -145,7 +146,9 @@ def test_hugging_face_callback(stand_in, tmp_path):
             return {"logits": self.classifier(self.body(input_values).relu())}
 
     x, y = vectors()
-    state = SimpleNamespace(is_world_process_zero=True, global_step=0, log_history=[{"loss": 0.75}, {"epoch": 1}])
+    state = SimpleNamespace(
+        is_world_process_zero=True, global_step=0, max_steps=4, log_history=[{"loss": 0.75}, {"epoch": 1}]
+    )
     callback = huggingface.WatchCallback(({"input_values": x}, y), 2, out=tmp_path)
     assert isinstance(callback, base)
     callback.on_train_begin(None, state, None, model=Model(), optimizer=None)

@@ -29,7 +29,8 @@ def test_numbers_are_those_of_the_measures():
         logits = model.fc2(c)
     layers = [x.flatten(1), a.flatten(1), b, c]
     curve = load_curve(layers, y)
-    for name in ("load", "increment", "linearity", "curvature", "bend"):
+    np.testing.assert_allclose(now["loads"], curve["load"], rtol=1e-6)
+    for name in ("increment", "linearity", "curvature", "bend"):
         np.testing.assert_allclose(now[name], curve[name], rtol=1e-6, err_msg=name)
     assert str(now["shape"].values) == str(curve["shape"].values)
     signs = neural_collapse(c, y, model.fc2.weight, model.fc2.bias)
@@ -85,18 +86,18 @@ def test_a_second_start_continues_and_steps_made_again_replace_old_ones(tmp_path
         return run.record["step"].values.tolist()
 
     assert start(4) == [0, 2, 4]
-    assert start(3) == [0, 2, 4, 6, 7]
-    assert start(2, first_step=3) == [0, 2, 4, 5]
+    assert start(3, resume=True) == [0, 2, 4, 6, 7]
+    assert start(2, first_step=3, resume=True) == [0, 2, 3, 4, 5]
 
 
 def test_another_run_is_not_mixed_in(tmp_path):
     watch(mlp(), probe=vectors(), every=1, out=tmp_path).close()
     x, y = vectors()
     with pytest.raises(ValueError, match="its probe differ"):
-        watch(mlp(), probe=(x + 1, y), every=1, out=tmp_path)
+        watch(mlp(), probe=(x + 1, y), every=1, out=tmp_path, resume=True)
     with pytest.raises(ValueError, match="its layers differ"):
-        watch(nn.Linear(6, 3), probe=(x, y), every=1, out=tmp_path)
-    run = watch(mlp(), probe=(x, y), every=1, out=tmp_path)
+        watch(nn.Linear(6, 3), probe=(x, y), every=1, out=tmp_path, first_step=1)
+    run = watch(mlp(), probe=(x, y), every=1, out=tmp_path, resume=True)
     with pytest.raises(ValueError, match="another live run"):
         watch(mlp(), probe=(x, y), every=1, out=tmp_path)
     run.close()
@@ -185,6 +186,111 @@ def test_training_goes_on_when_measuring_fails_and_one_warning_is_given(monkeypa
     assert run.record["step"].values.tolist() == [0, 6]  # it goes on when the trouble is over
 
 
+def test_a_later_failure_of_another_kind_is_told_too(monkeypatch):
+    run = watch(mlp(), probe=(X, Y), every=1, slow=0)
+
+    def fails(error):
+        def broken(*_arguments, **_options):
+            raise error
+
+        monkeypatch.setattr(attach, "read_features", broken)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            run.step()
+            run.step()
+        return [str(each.message) for each in told]
+
+    assert ["out of memory" in each for each in fails(RuntimeError("out of memory"))] == [True]
+    assert ["no layer" in each for each in fails(KeyError("no layer"))] == [True]
+
+
+def test_the_final_state_is_measured_although_its_step_was():
+    model = mlp()
+    logged = []
+
+    class Log:
+        def log(self, values, step):
+            logged.append((step, set(values)))
+
+    with watch(model, probe=(X, Y), every=1, slow=1, loggers=[Log()]) as run:
+        train(model, (X, Y), 3, after=lambda loss: run.step())
+        before = float(run.record["probe_loss"][-1])
+        with torch.no_grad():  # as averaging does at the end
+            for weight in model.parameters():
+                weight.data.mul_(0.5)
+    assert float(run.record["probe_loss"][-1]) != before
+    assert run.record["step"].values.tolist() == [0, 1, 2, 3]
+    assert "weights were changed" in json.loads(run.record.attrs["parameters"])["final_state"]
+    assert [step for step, _ in logged] == [0, 1, 2, 3, 3]
+    assert all(name.startswith("final/") for name in logged[-1][1])
+
+
+@pytest.mark.parametrize("slow", [0, 2])
+def test_no_number_is_logged_twice_at_a_step(slow):
+    logged = []
+
+    class Log:
+        def log(self, values, step):
+            logged.extend((name, step) for name in values)
+
+    model = mlp()
+    with watch(model, probe=(X, Y), every=1, slow=slow, loggers=[Log()]) as run:
+        train(model, (X, Y), 3, after=lambda loss: run.step(loss=loss))
+    assert len(logged) == len(set(logged))
+    assert ("train_loss", 3) in logged
+    if slow:
+        assert {("intra", 3), ("elasticity/0/1", 3), ("quality/2", 3)} <= set(logged)
+        assert np.isfinite(run.record["intra"].values[-1])
+
+
+def test_everything_measured_is_logged():
+    logged = {}
+
+    class Log:
+        def log(self, values, step):
+            logged.update(values)
+
+    run = watch(mlp(), probe=(X, Y), every=1, class_logits=True, class_names=["a", "b", "c"], loggers=[Log()])
+    assert {"loads/input", "increment/0 Linear", "idle/0 Linear", "linearity", "class_logits/b/2"} <= set(logged)
+    held = {str(name) for name, variable in run.record.data_vars.items() if variable.dtype.kind in "bf"}
+    assert {name.partition("/")[0] for name in logged} == held
+
+
+def test_classes_have_the_names_that_are_given():
+    run = watch(mlp(), probe=(X, Y), every=1, class_names=["cat", "dog", "owl"])
+    assert run.record["elasticity"].sel({"class": "dog", "source": "owl"}).size == 1
+    with pytest.raises(ValueError, match="class_names must be a list of 3 names or more"):
+        watch(mlp(), probe=(X, Y), class_names=["cat", "dog"])
+
+
+def test_every_epoch():
+    with watch(mlp(), probe=(X, Y), every="epoch", slow=0) as run:
+        for _ in range(3):
+            for _ in range(5):
+                run.step()
+            run.end_epoch()
+    assert run.record["step"].values.tolist() == [0, 5, 10, 15]
+
+
+def test_former_names_of_variables_work_with_a_warning(tmp_path):
+    run = watch(mlp(), probe=(X, Y), every=1, out=tmp_path)
+    run.close()
+    for record in (run.record, open_run(tmp_path), open_run(tmp_path / "record.nc")):
+        assert record.loads.dims == ("step", "layer")
+        assert "load" in record
+        with pytest.warns(DeprecationWarning, match="'load' of watched runs is now called 'loads'"):
+            assert record["load"].equals(record.loads)
+        with pytest.warns(DeprecationWarning, match="is now called 'idle'"):
+            assert record.isel(step=0)["dead"].dims == ("layer",)
+
+
+def test_short_runs_are_measured_on_time_whatever_the_first_one_loads():
+    model = mlp()
+    with watch(model, probe=(X, Y), steps=100, slow=0) as run:
+        train(model, (X, Y), 100, after=lambda loss: run.step())
+    assert run.record.sizes["step"] >= 11
+
+
 def test_training_goes_on_where_warnings_are_errors(monkeypatch, capsys):
     run = watch(mlp(), probe=(X, Y), every=1, slow=0)
     monkeypatch.setattr(attach, "read_features", lambda *_: 1 / 0)
@@ -200,7 +306,7 @@ def test_a_run_that_diverges_is_recorded_as_such():
             model[4].weight.fill_(torch.nan)
         run.step()
     last = run.record.isel(step=-1)
-    assert np.isfinite(last["load"].values).tolist() == [True, True, False]
+    assert np.isfinite(last["loads"].values).tolist() == [True, True, False]
     assert np.isnan(last["nc1"])
     assert str(last["shape"].values) == "undefined"
 
@@ -241,4 +347,4 @@ def test_two_processes(tmp_path):
 
 
 def test_loads_of_a_distributed_model_are_those_of_the_module():
-    assert np.isclose(watch(mlp(), probe=(X, Y)).record["load"][0, 0], float(data_separation(X, Y)))
+    assert np.isclose(watch(mlp(), probe=(X, Y)).record["loads"][0, 0], float(data_separation(X, Y)))

@@ -60,6 +60,37 @@ def test_a_budget_is_also_used():
     assert 0.018 < cadence.overhead <= 0.02
 
 
+def test_a_run_of_known_length_is_measured_ten_times_at_least():
+    def measured(steps, **options):
+        clock = Clock()
+        cadence = Cadence(steps=steps, clock=clock, **options)
+        with cadence.charge("fast"):
+            clock.now += 0.1
+        return _simulate(cadence, clock, steps=steps, step_time=1e-4, fast=0.1, slow=1.0)[0]
+
+    assert measured(500) == list(range(50, 501, 50))
+    assert measured(7) == list(range(1, 8))
+    assert measured(500, max_overhead=0.02) == []  # a budget that is given is kept
+
+
+def test_what_comes_before_the_clock_starts_is_not_charged():
+    clock = Clock()
+    cadence = Cadence(clock=clock)
+    with cadence.charge("fast"):
+        clock.now += 5.0  # imports
+    cadence.begin()
+    assert cadence.overhead == 0.0
+    clock.now += 1.0
+    assert cadence.due(1)
+
+
+def test_epochs_are_told_not_counted():
+    cadence = Cadence("epoch")
+    assert not any(cadence.due(step) for step in range(100))
+    assert cadence.due_at_epoch()
+    assert not Cadence(10).due_at_epoch()
+
+
 def test_default_is_two_per_cent_and_a_schedule_has_no_budget():
     assert Cadence().max_overhead == 0.02
     assert Cadence(every=10).max_overhead is None
@@ -85,7 +116,7 @@ def test_log_schedule_has_ten_points_per_decade():
 
 @pytest.mark.parametrize("every", [0, -3, 1.5, "often", float("nan")])
 def test_bad_schedules_are_named(every):
-    with pytest.raises(ValueError, match="every must be a number of steps, 'log', or None"):
+    with pytest.raises(ValueError, match="every must be a number of steps, 'epoch', 'log', or None"):
         Cadence(every=every)
 
 

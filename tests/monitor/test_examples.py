@@ -34,7 +34,7 @@ def test_an_idle_layer_can_be_skipped_and_one_that_works_cannot(tmp_path):
     costs = open_run(tmp_path / "run-fresh")["skip_cost"].isel(step=-1)
     high = now["skip_cost_interval"].sel(bound="high")
     assert costs.sel(layer="blocks.2") <= high.sel(layer="blocks.2")
-    work = float(now["load"][0] - now["load"][-1])
+    work = float(now["loads"][0] - now["loads"][-1])
     assert costs.sel(layer="blocks.2") < 0.1 * work
     busiest = str(now["layer"].values[1:][np.argmax(now["increment"].values[1:])])
     assert costs.sel(layer=busiest) > 0.5 * work
@@ -53,8 +53,8 @@ def test_language_model_in_the_trainer(tmp_path):
         "transformer.h.1",
         "transformer.h.2",
     ]
-    assert record["load"][-1, -1] < 0.8 * record["load"][0, 0]
-    assert abs(record["test_load"][-1, -1] - record["load"][-1, -1]) < 0.1
+    assert record["loads"][-1, -1] < 0.8 * record["loads"][0, 0]
+    assert abs(record["test_loads"][-1, -1] - record["loads"][-1, -1]) < 0.1
     assert np.isfinite(record["attention_entropy"].values[:, 1:]).all()
 
 
@@ -63,4 +63,4 @@ def test_lora(tmp_path):
     pytest.importorskip("transformers")
     pytest.importorskip("peft")
     _run("watch_lora.py", tmp_path)
-    assert open_run(tmp_path)["load"][-1, -1] < 0
+    assert open_run(tmp_path)["loads"][-1, -1] < 0

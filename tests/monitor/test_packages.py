@@ -13,7 +13,7 @@ def _fill(logger):
     with watch(mlp(), probe=vectors(), every=1, slow=0, loggers=[logger]) as run:
         run.step(loss=0.5)
         run.step(loss=0.25)
-    assert not run._warned
+    assert not run._told
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -23,7 +23,7 @@ def test_tensorboard_reads_back_what_was_logged(tmp_path):
     written = events.EventAccumulator(str(tmp_path))
     written.Reload()
     assert [(each.step, each.value) for each in written.Scalars(NAME)] == [(1, 0.5), (2, 0.25)]
-    assert "dynascope/load/0 Linear" in written.Tags()["scalars"]
+    assert "dynascope/loads/0 Linear" in written.Tags()["scalars"]
 
 
 @pytest.mark.ci

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from torch import nn
 
 from dynascope.networks import CNN, MLP, VGG16, LeNet, ModularTransformer, ResNet18, draws
-from dynascope.networks.network import Dropout, LeakyReLU
+from dynascope.networks.cnn import Pool, Upsample
+from dynascope.networks.network import BatchNorm2d, Dropout, LeakyReLU
 
 SMALL = {
     "lenet": LeNet(3),
@@ -15,6 +17,7 @@ SMALL = {
     "resnet": ResNet18(3, 1, width=2, size=8),
     "vgg": VGG16(3, 1, width=2),
     "transformer": ModularTransformer(5, width=8, heads=2),
+    "transformer with a final norm": ModularTransformer(5, width=8, heads=2, final_norm=True),
 }
 
 
@@ -31,6 +34,24 @@ def test_features_end_in_the_logits_and_hold_every_probe(name):
 def test_equal_shapes_in_the_cnn():
     shapes = {value.shape for name, value in SMALL["cnn"].features(torch.rand(3, 2, 8, 8)).items() if name != "logits"}
     assert shapes == {(3, 4, 4, 4)}
+
+
+@pytest.mark.parametrize(
+    ("own", "known"),
+    [
+        (BatchNorm2d(3), nn.BatchNorm2d(3)),
+        (Pool(0.3), nn.Sequential(LeakyReLU(0.3), nn.MaxPool2d(2))),
+        (Upsample(), nn.Upsample(scale_factor=2)),
+    ],
+)
+def test_quick_layers_do_what_known_ones_do(own, known):
+    x = (3 * torch.randn(5, 3, 4, 6, generator=torch.Generator().manual_seed(1)) + 1).double().requires_grad_()
+    results = []
+    for layer in (own.double(), known.double()):
+        y = layer(x)
+        weighted = (y * torch.arange(y.numel(), dtype=y.dtype).view(y.shape)).sum()
+        results.append([y, *torch.autograd.grad(weighted, [x, *layer.parameters()]), layer.eval()(x)])
+    torch.testing.assert_close(*results)
 
 
 def test_attention_does_not_look_ahead():

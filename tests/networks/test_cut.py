@@ -63,7 +63,7 @@ def test_a_network_of_many_is_the_copy_alone(which):
 
 
 @pytest.mark.parametrize(
-    ("network", "stage"), [(LeNet(3), "pool_1"), (CNN((1, 32, 32), 3, channels=4, depth=2), "act_1")]
+    ("network", "stage"), [(LeNet(3), "pool_1"), (CNN((1, 32, 32), 3, channels=4, depth=2), "up_1")]
 )
 def test_images_are_flattened(network, stage):
     x, y = geomnist(per_class=4)

@@ -47,6 +47,29 @@ def test_training_is_that_of_pytorch(widths, data, optimizer):
                 assert torch.allclose(trainer.state[name][place], weight, rtol=0, atol=1e-10)
 
 
+def test_full_batches_and_a_falling_learning_rate_are_those_of_pytorch():
+    sizes = (20, 60)
+    chosen = settings(widths=(5,), data=sizes, full_batch=True, learning_rate=0.05, decay=0.5, decay_every=2)
+    trainer = ParityTrainer(chosen)
+    starts = {name: value.clone() for name, value in trainer.state.items()}
+    trainer.advance(5)
+    x, sign = trainer.inputs(trainer._numbers())
+    for copy, size in enumerate(np.repeat(sizes, 2)):
+        weights = [starts[name][copy].clone().requires_grad_() for name in ("hidden", "readout", "offset")]
+        descent = torch.optim.SGD(weights, lr=0.05)
+        schedule = torch.optim.lr_scheduler.StepLR(descent, 2, 0.5)
+        for _ in range(5):
+            error = plain_outputs(x[copy, :size], *weights) - 5 * sign[copy, :size]
+            descent.zero_grad()
+            (0.5 * error.square().mean()).backward()
+            descent.step()
+            schedule.step()
+        for weight, name in zip(weights, ("hidden", "readout", "offset"), strict=True):
+            assert torch.allclose(trainer.state[name][copy], weight, rtol=0, atol=1e-10)
+    with pytest.raises(ValueError, match="full_batch needs training sets"):
+        ParityTrainer(settings(full_batch=True))
+
+
 def test_samples_are_those_of_the_task():
     trainer = ParityTrainer(settings(trials=3))
     x, sign = trainer.inputs(NUMBERS.expand(3, -1))

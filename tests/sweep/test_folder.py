@@ -117,7 +117,7 @@ def test_folders_that_are_not_sweeps_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"out must be the folder of a sweep, got .*, which has no sweep.json"):
         status(tmp_path)
     (tmp_path / "sweep.json").write_text("{")
-    with pytest.raises(ValueError, match="is damaged; run the sweep again"):
+    with pytest.raises(ValueError, match=r"is damaged, or dynascope did not write it: .*; run the sweep again"):
         gather(tmp_path)
     (tmp_path / "sweep.json").write_text('{"format": 99}')
     with pytest.raises(ValueError, match="is of a newer version; update dynascope"):

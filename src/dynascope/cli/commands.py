@@ -19,6 +19,7 @@ COMMANDS = (
     "reproduce",
     "results",
     "show",
+    "runs",
     "report",
     "where",
     "cite",

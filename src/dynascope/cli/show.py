@@ -1,6 +1,8 @@
 """`dynascope show`: what a record or a run holds."""
 
 import json
+import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -13,30 +15,72 @@ from dynascope import monitor
 from dynascope.cli.options import AsJson
 from dynascope.cli.output import check_picture, describe, draw, watched
 from dynascope.cli.terminal import escape
-from dynascope.monitor.journal import is_run
-from dynascope.records import load, to_json
+from dynascope.monitor import journal
+from dynascope.records import Json, load, to_json
 
 app = typer.Typer(add_completion=False)
+_PAUSE = 1.0  # seconds between two looks at a run that goes on
 
 
 @app.command()
 def show(
-    file: Annotated[Path, typer.Argument(help="A record written by dynascope, or the folder of a run.")],
+    files: Annotated[list[Path], typer.Argument(help="A record written by dynascope, or folders of runs.")],
     out: Annotated[Path | None, typer.Option(help="Also draw it to this .png, .svg or .html file.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Show a run again whenever it has been measured.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a record holds and where it comes from."""
+    """Say what a record holds and where it comes from; several watched runs are shown side by side."""
     if out is not None:
         check_picture(out)
-    record = monitor.open_run(file) if is_run(file) else load(file)
+    if len(files) > 1 and (out is not None or follow):
+        raise ValueError(f"files must be one to be drawn or followed, got {len(files)}")
+    if follow:
+        _follow(files[0])
+        return
+    records = {file: _read(file) for file in files}
+    for file, record in records.items():
+        if len(files) > 1 and not watched(record):
+            raise ValueError(f"files must be watched runs to be shown side by side, got {str(file)!r}")
+    first = records[files[0]]
     if out is not None:
-        draw(record, out)
+        draw(first, out)
     if as_json:
-        print(to_json(describe(record)))
-    elif watched(record):
-        monitor.show.print_run(record, Console())
+        described = [_describe(record) for record in records.values()]
+        print(to_json(described[0] if len(files) == 1 else dict(zip(map(str, files), described, strict=True))))
+    elif len(files) > 1:
+        names = monitor.comparing.run_names(list(files))
+        monitor.show.print_runs({names[str(file)]: record for file, record in records.items()}, Console())
+    elif watched(first):
+        monitor.show.print_run(first, Console())
     else:
-        _print(record)
+        _print(first)
+
+
+def _read(file: Path) -> xr.Dataset:
+    record = monitor.open_run(file) if journal.is_run(file) else load(file)
+    return monitor.reading.of_now(record) if watched(record) else record
+
+
+def _describe(record: xr.Dataset) -> dict[str, Json]:
+    if not watched(record):
+        return describe(record)
+    found = [asdict(each) for each in monitor.verdicts(record)]
+    return describe(record) | {"verdicts": found, "final": monitor.tables.final_values(record)}
+
+
+def _follow(folder: Path) -> None:
+    """Print a run again when it has grown, until it ends."""
+    console, seen = Console(), 0
+    while True:
+        status, entries = journal.status(folder), journal.read(folder)
+        if entries and len(entries) != seen:
+            seen = len(entries)
+            console.clear()
+            monitor.show.print_run(monitor.reading.assemble(entries), console)
+        if status != "live":
+            console.print(f"this run is {status}", highlight=False)
+            return
+        time.sleep(_PAUSE)
 
 
 def _print(record: xr.Dataset) -> None:

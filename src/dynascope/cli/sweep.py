@@ -49,7 +49,9 @@ Scheduler = Annotated[
 ]
 Workers = Annotated[int | None, typer.Option(help="Number of workers started on this machine.")]
 Timeout = Annotated[float, typer.Option(help="Seconds to wait for the scheduler's answer.")]
-Trust = Annotated[bool, typer.Option("--trust-network", help="Accept a scheduler on another machine without TLS.")]
+Trust = Annotated[
+    bool, typer.Option("--trust-network", help="Accept a scheduler without TLS, to which anyone can give work.")
+]
 
 
 @app.callback()
@@ -79,10 +81,10 @@ def run(
     with _in_one_sentence(place):
         table = run_sweep(
             _find(experiment, scale),
-            {name: parse_values(name, text) for name, text in map(_named, grid)},
+            {name: parse_values(name, text) for name, text in _named("grid", grid)},
             place,
             seeds=_seeds(seeds),
-            fixed={name: _value(text) for name, text in map(_named, fixed or [])},
+            fixed={name: _value(text) for name, text in _named("set", fixed or [])},
             scheduler=scheduler,
             workers=workers,
             pack_seconds=pack_seconds,
@@ -113,6 +115,9 @@ def show_status(out: Folder, as_json: AsJson = False) -> None:
 @app.command()
 def retry(
     out: Folder,
+    experiment: Annotated[
+        str | None, typer.Argument(help="For code of your own: the module:function that the sweep runs.")
+    ] = None,
     scheduler: Scheduler = None,
     workers: Workers = None,
     timeout: Timeout = 10.0,
@@ -124,10 +129,18 @@ def retry(
     reference = request.pop("reference")
     if reference is None:
         raise ValueError("this sweep was started from a script: add retry=True there and run it again")
-    experiment = _find(reference["name"], reference.get("scale", "laptop"))
+    recorded, scale = reference.get("name", ""), reference.get("scale", "laptop")
+    if experiment is None and recorded not in (*names(), *FAMILIES):  # a folder holds data, no code
+        raise ValueError(
+            f"experiment must be named here, since this sweep runs code of your own, {recorded!r}, and a folder is not "
+            f"trusted to say which: dynascope sweep retry {out} module:function"
+        )
+    if experiment is not None and experiment != recorded:
+        raise ValueError(f"experiment must be the one that this sweep runs, {recorded!r}, got {experiment!r}")
+    workload = _find(recorded, scale)
     with _in_one_sentence(out):
         table = run_sweep(
-            experiment,
+            workload,
             request["grid"],
             out,
             seeds=request["seeds"],
@@ -204,11 +217,17 @@ def _find(name: str, scale: str) -> Workload:
         ) from error
 
 
-def _named(text: str) -> tuple[str, str]:
-    name, sign, values = text.partition("=")
-    if not (name and sign and values):
-        raise ValueError(f"grid and set must be written as name=values, got {text!r}")
-    return name.strip().replace("-", "_"), values
+def _named(option: str, texts: list[str]) -> list[tuple[str, str]]:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, sign, values = text.partition("=")
+        if not (name and sign and values):
+            raise ValueError(f"--{option} must be written as name=values, got {text!r}")
+        name = name.strip().replace("-", "_")
+        if name in found:
+            raise ValueError(f"--{option} must name {name} once, got {found[name]!r} and {values!r}")
+        found[name] = values
+    return list(found.items())
 
 
 def parse_values(name: str, text: str) -> list[Word]:

@@ -37,13 +37,14 @@ def class_means(run: Given[Recorded]) -> xr.DataArray:
         if not run:
             raise ValueError("run must hold at least one run, got an empty list")
         return _side_by_side([class_means(each) for each in run])
+    named = "this record"
     if isinstance(run, str | os.PathLike):
-        run = _read(Path(run))
+        run, named = _read(Path(run)), repr(str(run))
     if not isinstance(run, xr.Dataset | xr.DataArray):
         raise ValueError(
             f"run must be a record of Ensemble.train, watch or simulate, or a path to one, got {type(run).__name__}"
         )
-    return _finite(_checked(_found(run) if isinstance(run, xr.Dataset) else run))
+    return _finite(_checked(_found(run, named) if isinstance(run, xr.Dataset) else run))
 
 
 def _read(path: Path) -> xr.Dataset | xr.DataArray:
@@ -52,15 +53,15 @@ def _read(path: Path) -> xr.Dataset | xr.DataArray:
     return open_run(path) if is_run(path) else load(path)
 
 
-def _found(record: xr.Dataset) -> xr.DataArray:
+def _found(record: xr.Dataset, named: str) -> xr.DataArray:
     for name in ("class_mean", "class_logits"):
         if name in record:
             known = record[name].drop_vars("time", errors="ignore") if "step" in record[name].dims else record[name]
             return known.dropna("step", how="all") if name == "class_logits" else known
     held = ", ".join(map(str, record.data_vars)) or "nothing"
     raise ValueError(
-        f"run must hold class means: class_mean as Ensemble.train records it, or class_logits as watch does, it holds "
-        f"{held}"
+        "run must hold class means: class_mean as Ensemble.train records it, or class_logits as "
+        f"watch(…, class_logits=True) does, but {named} holds {held}"
     )
 
 

@@ -1,15 +1,15 @@
 """Attach to a training run: measure a fixed probe now and then, write each measurement down, change nothing."""
 
 import os
-import sys
 import time
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import SupportsFloat
+from pathlib import Path
+from typing import TYPE_CHECKING, SupportsFloat
 
+import numpy as np
 import torch
-import xarray as xr
 from torch import nn
 
 from dynascope.checks import Given, count, flag, one_of
@@ -22,10 +22,18 @@ from dynascope.monitor.inside import look_inside
 from dynascope.monitor.journal import Journal
 from dynascope.monitor.layers import Wishes, find_layers
 from dynascope.monitor.loggers import Logger
+from dynascope.monitor.measuring import Numbers
 from dynascope.monitor.probing import Output, Probe, Source
-from dynascope.monitor.reading import assemble
-from dynascope.monitor.wrappers import uncompiled
+from dynascope.monitor.reading import RunRecord, assemble, flat
+from dynascope.monitor.resuming import SAME, apart, open_journal
+from dynascope.monitor.tables import to_html
+from dynascope.monitor.telling import guarded
+from dynascope.monitor.warming import warm_up
+from dynascope.monitor.wrappers import agreed, as_written, rank, sharded, uncompiled
 from dynascope.records import Json, save
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def watch(
@@ -36,6 +44,7 @@ def watch(
     out: str | os.PathLike[str] | None = None,
     max_overhead: Given[float | None] = None,
     slow: Given[int] = 10,
+    steps: Given[int | None] = None,
     task: Given[str | None] = None,
     output: Given[Output | None] = None,
     positions: Given[object] = None,
@@ -44,36 +53,40 @@ def watch(
     reduce: Given[str] = "pool",
     max_features: Given[int] = MAX_FEATURES,
     class_logits: Given[bool] = False,
+    class_names: Given[Sequence[str] | None] = None,
     inside: Given[bool] = False,
     loss: Loss = nn.functional.cross_entropy,
     loggers: Given[Sequence[Logger]] = (),
     first_step: Given[int | None] = None,
+    resume: Given[bool | None] = None,
 ) -> "Run":
     """Watch a training run: which layers do the work, whether features collapse, how classes pull each other.
 
-    Now and then a fixed batch goes through the model in evaluation mode without gradients, beside the training.
-    Weights, gradients, buffers, flags and random states are left as they were, bit for bit. Time is the training step.
+    Now and then a fixed batch goes through the model in evaluation mode, beside the training, which stays the same bit
+    for bit. Time is the training step.
 
-    model: any module, compiled or inside DistributedDataParallel, for classes, numbers, tokens or pixels.
-    probe: (inputs, labels) as the model and its loss take them; token numbers (sample, token); a DataLoader or Dataset,
-        from which a balanced one is drawn; or {"train": …, "test": …} of these.
-    every: steps between measurements, "log" for about ten per decade, or None: as often as max_overhead allows.
-    out: folder of the run, which a second start continues; without it measurements stay in memory.
-    max_overhead: time for measuring as a share of the time for training, 0.02 where `every` is not given.
-    slow: feature spectrum and elasticity come with every `slow`-th measurement, 0 for never.
+    model: any module, compiled or distributed.
+    probe: (inputs, labels) as model and loss take them; token numbers; DataLoader or Dataset; {"train": …, "test": …}.
+    every: steps between measurements, "epoch", "log" for about ten per decade, or None: as max_overhead allows.
+    out: folder of the run; without it measurements stay in memory.
+    max_overhead: time for measuring as a share of that for training, 0.02 where `every` is not given.
+    slow: what takes long comes with every `slow`-th measurement, 0 for never.
+    steps: length of the run; it is measured ten times at least, unless max_overhead is given.
     task: "classification", "binary", "multilabel", "regression" or "language", where labels do not tell.
-    output: name, place or function that picks the output, where the model returns several.
-    positions: of sequences, to read there; by default found, where the readout reads.
-    groups: group of each token, to predict instead of the most frequent tokens.
+    output: name or place of the output among several, or a function that picks it.
+    positions: of sequences, to read there; by default where the readout reads.
+    groups: of the tokens, to predict instead of the most frequent ones.
     layers: names of submodules; by default found, see `run.layers`.
-    reduce: "pool" (until a sample has at most max_features numbers), "flatten", "mean", "first" or "last" position.
-    class_logits: also store class-mean logits, from which `estimate_strengths` reads local elasticity.
-    inside: also measure attention, outlier features and norms, see docs/watch.md.
+    reduce: "pool" (to at most max_features numbers a sample), "flatten", "mean", "first" or "last" position.
+    class_logits: also store class-mean logits, for `estimate_strengths` and `imitate`.
+    class_names: by label.
+    inside: also measure attention, outliers and norms.
     loss: of (logits, labels), for elasticity.
     loggers: objects with log(values, step).
-    first_step: number of steps already done, if not those written down in `out`.
+    first_step: number of steps already done.
+    resume: True continues the run in `out`, False takes a fresh folder; by default the state now decides.
 
-    Arguments that cannot work raise ValueError here, before training; what fails later gives one warning. What is
+    Arguments that cannot work raise ValueError here, before training; what fails later gives a warning. What is
     measured and what it costs: docs/watch.md. Source: see `dynascope.measure`.
 
     >>> net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2))
@@ -81,7 +94,7 @@ def watch(
     >>> with watch(net, probe=(x, y), every=5) as run:
     ...     for _ in range(10):
     ...         run.step(loss=0.1)
-    >>> run.record["load"].sizes["step"], run.layers
+    >>> run.record["loads"].sizes["step"], run.layers
     (3, ['input', '0 Linear'])
     """
     settings = Settings(
@@ -95,23 +108,40 @@ def watch(
         if not callable(getattr(each, "log", None)):
             raise ValueError(f"loggers must have a method log(values, step), got {type(each).__name__}")
     begun = None if first_step is None else count("first_step", first_step, at_least=0)
-    cadence = Cadence(every, max_overhead, slow=slow)
+    forced = None if resume is None else flag("resume", resume)
+    cadence = Cadence(every, max_overhead, slow=slow, steps=steps)
     inner = uncompiled(model)
     checked = Probe.of(probe, inner)
-    if _rank() != 0:
+    together = sharded(inner)
+    if together and cadence.max_overhead is not None:
+        raise ValueError(
+            "every must say when to measure a model that is sharded, without max_overhead: its processes measure "
+            f"together, and their clocks differ; got every={every!r}, max_overhead={max_overhead!r}; use every=100"
+        )
+    if rank() != 0 and not together:
         return Run(inner, checked, None, cadence=cadence, settings=settings)
     if any(isinstance(each, nn.parameter.UninitializedParameter) for each in inner.parameters()):
         raise ValueError("model must know its shapes, got lazy layers; run one batch through it before watching")
-    with cadence.charge("fast"), undisturbed(inner):
+    with undisturbed(inner), as_written(inner):
         found = find_layers(inner, checked, Wishes(layers, task, output, positions, groups, settings.reduce))
         features = read_features(inner, checked, found, settings.reduce, settings.max_features)
         found = measuring.with_size(found, features)
-    return Run(inner, checked, found, cadence=cadence, settings=settings, out=out, loggers=loggers, first_step=begun)
+    names = _class_names(class_names, found.reading.task.classes)
+    run = Run(inner, checked, found, cadence=cadence, settings=settings, loggers=loggers, class_names=names)
+    run.begin(out, first_step=begun, resume=forced)
+    return run
 
 
-def _rank() -> int:
-    spread = torch.distributed.is_available() and torch.distributed.is_initialized()
-    return torch.distributed.get_rank() if spread else 0
+def _class_names(names: Given[Sequence[str] | None], classes: np.ndarray) -> list[str] | None:
+    """The names of the classes that occur, in order."""
+    if names is None:
+        return None
+    if not len(classes):
+        raise ValueError("class_names must be left out where there are no classes")
+    needed = int(classes.max()) + 1
+    if isinstance(names, str) or len(names) < needed or not all(isinstance(each, str) for each in names):
+        raise ValueError(f"class_names must be a list of {needed} names or more, one per label, got {names!r}")
+    return [names[int(label)] for label in classes]
 
 
 @dataclass(frozen=True)
@@ -141,31 +171,53 @@ class Run:
         *,
         cadence: Cadence,
         settings: Settings,
-        out: str | os.PathLike[str] | None = None,
         loggers: Sequence[Logger] = (),
-        first_step: int | None = None,
+        class_names: Sequence[str] | None = None,
     ) -> None:
         self._model, self._probe, self._layers = model, probe, layers
-        self._cadence, self._settings, self._loggers = cadence, settings, tuple(loggers)
-        self._warned, self._closed = False, False
+        self._cadence, self._settings, self._class_names = cadence, settings, class_names
+        self._together, self._first = sharded(model), rank() == 0
+        self._loggers = tuple(loggers) if self._first else ()
+        self._told: set[object] = set()
+        self._closed = False
         self._journal: Journal | None = None
         self._entries: list[dict[str, Json]] = []
         self._values: dict[str, SupportsFloat] = {}
-        self._step, self._before, self._begun = first_step or 0, 0.0, time.perf_counter()
-        if layers is None:
+        self._slow_at: int | None = None
+        self._head: dict[str, Json] = {}
+        self._step, self._before, self._begun = 0, 0.0, time.perf_counter()
+
+    def begin(self, out: str | os.PathLike[str] | None, *, first_step: int | None, resume: bool | None) -> None:
+        """Find the folder, and measure the state before training; `watch` calls it."""
+        if self._layers is None:
             return
-        start = self._start(layers)
-        if out is not None:
-            self._journal = Journal(out)
+        self._head = start = self._start(self._layers)
+        measured: list[Numbers] = []
+        self._guarded(lambda: measured.append(self._warmed()))
+
+        def decide() -> tuple[int, bool]:
+            """Steps that are done, and whether this state has been measured."""
+            if out is None:
+                return first_step or 0, False
+            now = measured[0] if measured else None
+            self._journal, step = open_journal(out, start, now, first_step=first_step, resume=resume)
             self._entries = self._journal.entries
-            try:
-                self._continue(start, first_step)
-            except BaseException:
-                self._journal.close()
-                raise
+            done = [entry for entry in self._entries if entry["kind"] == "measure"]
+            self._before = done[-1]["time"] if done else 0.0
+            return step, any(entry["step"] == step for entry in done)
+
+        self._step, known = agreed(decide) if self._together else decide()
         self._write(start)
-        if self._step == 0 or not any(entry["kind"] == "measure" for entry in self._entries):
+        self._cadence.begin()
+        self._begun = time.perf_counter()
+        if not known:
             self._guarded(self.measure)
+
+    def _warmed(self) -> Numbers:
+        """The state before training, measured twice: what is loaded on first use is not the cost of a measurement."""
+        device = next((each.device for each in self._model.parameters()), torch.device("cpu"))
+        warm_up(device, slow=self._cadence.slow > 0)
+        return self._quick()[1]
 
     def _start(self, layers: Layers) -> dict[str, Json]:
         cadence, settings = self._cadence, self._settings
@@ -189,26 +241,13 @@ class Run:
             "format": 1,
             "layers": layers.names,
             "classes": layers.reading.task.classes.tolist(),
+            "class_names": self._class_names,
             "skipped": self.skipped,
             "notes": self.notes,
             "probe": self._probe.fingerprint(),
             "settings": options,
             "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
         }
-
-    def _continue(self, start: dict[str, Json], first_step: int | None) -> None:
-        """Go on where the folder's run stopped, if it is the same one."""
-        old = next((entry for entry in self._entries if entry["kind"] == "start"), None)
-        for key in ("layers", "classes", "probe") if old is not None else ():
-            if old is not None and old[key] != start[key]:
-                raise ValueError(
-                    f"out must be a new folder or hold the same run, but its {key} differ: {old[key]} there, "
-                    f"{start[key]} here; choose another folder"
-                )
-        done = [entry for entry in self._entries if entry["kind"] == "measure"]
-        if done:
-            self._before = done[-1]["time"]
-            self._step = done[-1]["step"] if first_step is None else first_step
 
     @property
     def layers(self) -> list[str]:
@@ -219,13 +258,24 @@ class Run:
     def skipped(self) -> dict[str, str]:
         """What is not measured, and why."""
         reasons = {} if self._layers is None else dict(self._layers.skipped)
-        why = "" if self._layers is None else measuring.can_step(self._probe, self._layers.reading.task)
+        why = self._inelastic
         return reasons | ({"elasticity": why} if why and self._cadence.slow else {})
+
+    @property
+    def _inelastic(self) -> str:
+        if self._layers is None:
+            return ""
+        return "the model is sharded" if self._together else measuring.can_step(self._probe, self._layers.reading.task)
 
     @property
     def notes(self) -> list[str]:
         """What was guessed about output, task and positions, and whether the probe is too small."""
         return [] if self._layers is None else list(self._layers.notes)
+
+    @property
+    def folder(self) -> Path | None:
+        """Where measurements are written; None if they stay in memory."""
+        return None if self._journal is None else self._journal.folder
 
     @property
     def steps(self) -> int:
@@ -238,11 +288,18 @@ class Run:
         return self._cadence.overhead
 
     @property
-    def record(self) -> xr.Dataset:
-        """All measurements so far as one labelled record: load (step, layer), linearity (step), …"""
+    def record(self) -> RunRecord:
+        """All measurements so far as one labelled record: loads (step, layer), linearity (step), …"""
         if self._layers is None:
             raise ValueError("record must be read in process 0 of a distributed run, which measures")
         return assemble(self._entries)
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """All numbers so far, one row each: step, time, name, labels, value."""
+        return self.record.to_pandas()
+
+    def _repr_html_(self) -> str:
+        return to_html(self.record) if self._entries else ""
 
     def step(self, at: int | None = None, **values: SupportsFloat) -> None:
         """Tell that a training step is done, and measure if it is time to.
@@ -257,48 +314,82 @@ class Run:
         if self._cadence.due(self._step):
             self._guarded(self.measure)
 
+    def end_epoch(self) -> None:
+        """Tell that an epoch is done; with every="epoch" this is when to measure."""
+        if self._layers is not None and not self._closed and self._cadence.due_at_epoch():
+            self._guarded(self.measure)
+
     def measure(self, slow: bool | None = None) -> None:
         """Measure now. slow: with the slow measures or without; by default when they are due. Errors are raised."""
         if self._layers is None or self._closed:
             return
-        if next(self._model.parameters(), torch.empty(0)).is_cuda:
-            torch.cuda.synchronize()  # training that is still under way is not our time
-        now = self._before + time.perf_counter() - self._begun
-        settings, cadence = self._settings, self._cadence
-        with cadence.charge("fast"), undisturbed(self._model):
-            features = read_features(self._model, self._probe, self._layers, settings.reduce, settings.max_features)
-            numbers = measuring.quick(features, self._layers, class_logits=settings.class_logits)
-            if settings.inside:
-                numbers |= look_inside(self._model, self._probe, self._layers)
-            held_back = read_test(self._model, self._probe, self._layers, settings.reduce, settings.max_features)
-            if held_back is not None and self._layers.test is not None:
-                numbers |= measuring.on_test(held_back, self._layers.test)
+        now = self._now()
+        features, numbers = self._quick()
         skips = sum(layer.own is not None for layer in self._layers.hidden)
-        cadence.expect_slow(2 + skips + measuring.elasticity_passes(self._layers.reading.task))
-        if cadence.due_slow() if slow is None else slow:
-            with cadence.charge("slow"), undisturbed(self._model):
-                numbers |= self._slow(features, self._layers)
-        with cadence.charge("fast", more=True):
-            numbers |= {f"train_{name}": float(value) for name, value in self._values.items()}
-            self._write({"kind": "measure", "step": self._step, "time": now, "numbers": numbers})
-            shown = {name: value for name, value in numbers.items() if isinstance(value, float)}
-            shown |= {f"load/{name}": value for name, value in zip(self.layers, numbers["load"], strict=True)}
-            for each in self._loggers:
-                each.log(shown, self._step)
-        cadence.measured += 1
+        self._cadence.expect_slow(2 + skips + measuring.elasticity_passes(self._layers.reading.task))
+        if self._cadence.due_slow() if slow is None else slow:
+            numbers |= self._slow(features)
+        self._keep(now, numbers | self._given())
 
-    def _slow(self, features: Features, layers: Layers) -> dict[str, Json]:
+    def measure_once(self) -> None:
+        """Measure now, without the slow measures, if this step was not measured: a checkpoint is made of it."""
+        done = any(entry["kind"] == "measure" and entry["step"] == self._step for entry in self._entries)
+        if not done:
+            self._guarded(lambda: self.measure(slow=False))
+
+    def _now(self) -> float:
+        """Seconds since the start; training that is still under way on a GPU is not our time."""
+        if next(self._model.parameters(), torch.empty(0)).is_cuda:
+            torch.cuda.synchronize()
+        return self._before + time.perf_counter() - self._begun
+
+    def _given(self) -> Numbers:
+        return {f"train_{name}": float(value) for name, value in self._values.items()}
+
+    def _quick(self) -> tuple[Features, Numbers]:
+        layers, settings = self._layers, self._settings
+        assert layers is not None
+        with self._measuring("fast"):
+            features = read_features(self._model, self._probe, layers, settings.reduce, settings.max_features)
+            numbers = measuring.quick(features, layers, class_logits=settings.class_logits)
+            if settings.inside:
+                numbers |= look_inside(self._model, self._probe, layers)
+            held_back = read_test(self._model, self._probe, layers, settings.reduce, settings.max_features)
+            if held_back is not None and layers.test is not None:
+                numbers |= measuring.on_test(held_back, layers.test)
+            return features, numbers
+
+    @contextmanager
+    def _measuring(self, kind: str) -> Iterator[None]:
+        with self._cadence.charge(kind), undisturbed(self._model), as_written(self._model):
+            yield
+
+    def _slow(self, features: Features) -> Numbers:
         """Spectrum, skips and elasticity; one that fails leaves the others, and what was measured already, alone."""
-        numbers: dict[str, Json] = {}
-        task = layers.reading.task
-        self._guarded(lambda: numbers.update(measuring.spectrum(features, task)))
-        how, limit = self._settings.reduce, self._settings.max_features
+        numbers: Numbers = {}
+        layers, settings = self._layers, self._settings
+        assert layers is not None
+        parts = self._model, self._probe, layers
         skips = measuring.skip_costs
-        self._guarded(lambda: numbers.update(skips(self._model, self._probe, layers, features, how, limit)))
-        if not measuring.can_step(self._probe, task):
-            loss = self._settings.loss
-            self._guarded(lambda: numbers.update(measuring.elasticity(self._model, self._probe, layers, loss)))
+        self._slow_at = self._step
+        with self._measuring("slow"):
+            self._guarded(lambda: numbers.update(measuring.spectrum(features, layers.reading.task)))
+            self._guarded(lambda: numbers.update(skips(*parts, features, settings.reduce, settings.max_features)))
+            if not self._inelastic:
+                self._guarded(lambda: numbers.update(measuring.elasticity(*parts, settings.loss)))
         return numbers
+
+    def _keep(self, now: float, numbers: Numbers, *, shown: Numbers | None = None, changed: bool = False) -> None:
+        """Write a measurement down and hand it, or the part of it that is new, to the loggers."""
+        with self._cadence.charge("fast", more=True):
+            entry = {"kind": "measure", "step": self._step, "time": now, "numbers": numbers}
+            self._write(entry | ({"changed": True} if changed else {}))
+            if self._loggers:
+                values = flat(self._head, numbers if shown is None else shown)
+                prefix = "final/" if changed else ""  # the last step is there already
+                for each in self._loggers:
+                    each.log({prefix + name: value for name, value in values.items()}, self._step)
+        self._cadence.measured += 1
 
     def _write(self, entry: dict[str, Json]) -> None:
         if self._journal is not None:
@@ -306,20 +397,7 @@ class Run:
         self._entries.append(entry)
 
     def _guarded(self, work: Callable[[], object]) -> None:
-        """Training goes on whatever happens here; the first failure is told."""
-        try:
-            work()
-        except Exception as error:
-            if self._warned:
-                return
-            self._warned = True
-            text = (
-                f"dynascope could not measure at step {self._step}; training goes on ({type(error).__name__}: {error})"
-            )
-            try:
-                warnings.warn(text, RuntimeWarning, stacklevel=4)
-            except RuntimeWarning:  # where warnings are errors
-                print(text, file=sys.stderr)
+        guarded(work, f"dynascope could not measure at step {self._step}", self._told)
 
     def close(self, *, last: bool = True) -> None:
         """Measure the final state (unless last is False) and write the record of the run to out/record.nc.
@@ -328,16 +406,30 @@ class Run:
         """
         if self._layers is None or self._closed:
             return
-        slow = self._cadence.affords_last_slow()
-        done = next((entry for entry in reversed(self._entries) if entry["kind"] == "measure"), None)
-        whole = done is not None and done["step"] == self._step and (not slow or "skip_cost" in done["numbers"])
-        if last and not whole:
-            self._guarded(lambda: self.measure(slow))
+        if last:
+            self._guarded(self._measure_last)
         self._closed = True
         if self._journal is not None:
             folder = self._journal.folder
+            if last:
+                self._guarded(lambda: self._write({"kind": "end", "step": self._step}))
             self._journal.close()
             self._guarded(lambda: save(self.record, folder / "record.nc"))
+
+    def _measure_last(self) -> None:
+        """Measure the final state, which may differ from that of the last step: averaged weights come after it."""
+        slow = self._cadence.affords_last_slow()
+        done = next((entry for entry in reversed(self._entries) if entry["kind"] == "measure"), None)
+        if done is None or done["step"] != self._step:
+            return self.measure(slow)
+        now = self._now()
+        features, numbers = self._quick()
+        if apart(done["numbers"], numbers) > SAME:
+            return self._keep(now, numbers | (self._slow(features) if slow else {}) | self._given(), changed=True)
+        if slow and self._slow_at != self._step:
+            more = self._slow(features)
+            self._keep(done["time"], done["numbers"] | more, shown=more)
+        return None
 
     def __enter__(self) -> "Run":
         return self

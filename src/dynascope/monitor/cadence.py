@@ -1,4 +1,4 @@
-"""When to measure: every N steps, on a log-spaced schedule, or as often as a share of the training time allows."""
+"""When to measure: every N steps or epoch, on a log-spaced schedule, or as often as a share of the time allows."""
 
 import math
 import time
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dynascope.checks import Given, count, scalar
 
 PER_DECADE = 10
+LEAST = 10  # measurements of a run whose length is known, whatever they cost
 
 
 def log_spaced(step: int) -> bool:
@@ -25,10 +26,11 @@ def log_spaced(step: int) -> bool:
 class Cadence:
     """Decides at each step whether to measure, from the schedule and from what measuring has cost so far.
 
-    every: N, "log", or None for the time budget alone. max_overhead: share of the training time that measuring may
-    take; half of it is for the slow measures. With a schedule it is optional and holds due measurements back; without
-    one it is 0.02 unless given. slow: slow measures come with every `slow`-th measurement of a schedule, 0 never; under
-    a budget alone they come as often as their half allows. clock: seconds.
+    every: N, "epoch", "log", or None for the time budget alone. max_overhead: share of the training time that measuring
+    may take; half of it is for the slow measures. With a schedule it is optional and holds due measurements back;
+    without one it is 0.02 unless given. slow: slow measures come with every `slow`-th measurement of a schedule, 0
+    never; under a budget alone they come as often as their half allows. steps: length of the run, if known; then at
+    least ten measurements are made, unless a budget is given. clock: seconds.
 
     The budget is kept, not aimed at: a measurement starts only if what was spent, plus what one costs, is within it.
     The one before training is counted too, so that the next ones wait until training has paid for it.
@@ -44,33 +46,47 @@ class Cadence:
         max_overhead: Given[float | None] = None,
         *,
         slow: Given[int] = 10,
+        steps: Given[int | None] = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        if every is not None and every != "log":
+        if every not in (None, "log", "epoch"):
             try:
                 every = count("every", every)
             except ValueError as error:
                 raise ValueError(
-                    f"every must be a number of steps, 'log', or None for a time budget, got {every!r}"
+                    f"every must be a number of steps, 'epoch', 'log', or None for a time budget, got {every!r}"
                 ) from error
         if max_overhead is not None:
             max_overhead = scalar("max_overhead", max_overhead, above=0.0)
         self.every = every
+        known = None if steps is None else count("steps", steps)
+        self._at_least_every = None if known is None or max_overhead is not None else math.ceil(known / LEAST)
         self.max_overhead = 0.02 if every is None and max_overhead is None else max_overhead
         self.slow = count("slow", slow, at_least=0)
         self.clock = clock
         self.measured = 0
-        self._begun = clock()
+        self.begin()
+
+    def begin(self) -> None:
+        """Start the clock: what came before, such as loading what the first measurement needs, does not count."""
+        self._begun = self.clock()
         self._spent = {"fast": 0.0, "slow": 0.0}
         self._cost = {"fast": 0.0, "slow": 0.0}
 
     def due(self, step: int) -> bool:
         """Say whether to measure at this step."""
+        if self.every == "epoch":
+            return False
         if self.every == "log":
             return log_spaced(step) and self._affords("fast")
         if self.every is not None:
             return step % int(self.every) == 0 and self._affords("fast")
-        return self._affords("fast")
+        owed = self._at_least_every is not None and step % self._at_least_every == 0
+        return owed or self._affords("fast")
+
+    def due_at_epoch(self) -> bool:
+        """Say whether to measure at the end of an epoch."""
+        return self.every == "epoch" and self._affords("fast")
 
     def due_slow(self) -> bool:
         """Say whether the measurement that is due includes the slow measures."""

@@ -9,6 +9,7 @@ import torch
 from dynascope.monitor.attach import Run, watch
 from dynascope.monitor.loggers import needs
 from dynascope.monitor.probing import Source, moved_to
+from dynascope.monitor.wrappers import sharded
 
 
 @runtime_checkable
@@ -20,6 +21,8 @@ class _State(Protocol):
     @property
     def global_step(self) -> int: ...
     @property
+    def max_steps(self) -> int: ...
+    @property
     def log_history(self) -> Sequence[Mapping[str, float]]: ...
 
 
@@ -27,7 +30,8 @@ class Watching:
     """What the callback does: it starts with the training, steps with every optimiser step, ends with the training.
 
     Arguments are those of `dynascope.watch` without the model; inputs are usually a dict of tensors, as a tokenizer
-    returns; a data set of such dicts serves too. The last loss that the Trainer logged is kept as train_loss.
+    returns; a data set of such dicts serves too. The last loss that the Trainer logged is kept as train_loss. Every
+    checkpoint is measured, so that a training that continues from one can be checked to be the same run.
     """
 
     def __init__(self, probe: Source, every: int | str | None = None, **options: Any) -> None:
@@ -39,15 +43,26 @@ class Watching:
         self, args: object, state: _State, control: object, *, model: torch.nn.Module, **_: object
     ) -> None:
         """Begin in the process that measures."""
-        if state.is_world_process_zero:
+        if state.is_world_process_zero or sharded(model):
             probe = moved_to(self._probe, next(model.parameters()).device)
-            self.run = watch(model, probe, self._every, first_step=state.global_step, **self._options)
+            known = {"steps": state.max_steps} if state.max_steps > 0 else {}
+            self.run = watch(model, probe, self._every, first_step=state.global_step, **(known | self._options))
 
     def on_step_end(self, args: object, state: _State, control: object, **_: object) -> None:
         """Step, with the newest loss of the Trainer's log."""
         if self.run is not None:
             losses = [entry["loss"] for entry in state.log_history[-5:] if "loss" in entry]
             self.run.step(at=state.global_step, **({"loss": losses[-1]} if losses else {}))
+
+    def on_epoch_end(self, args: object, state: _State, control: object, **_: object) -> None:
+        """Count epochs."""
+        if self.run is not None:
+            self.run.end_epoch()
+
+    def on_save(self, args: object, state: _State, control: object, **_: object) -> None:
+        """Measure what was saved."""
+        if self.run is not None:
+            self.run.measure_once()
 
     def on_train_end(self, args: object, state: _State, control: object, **_: object) -> None:
         """Measure the final state and write the record."""

@@ -68,6 +68,34 @@ def read(folder: str | os.PathLike[str]) -> list[dict[str, Json]]:
     return _entries(path.read_bytes())[0]
 
 
+def status(folder: str | os.PathLike[str]) -> str:
+    """Say whether a run is "finished", "live" (a process writes to it) or "stopped" before its end.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with Journal(folder) as journal:
+    ...         journal.append({"kind": "start"})
+    ...         before = status(folder)
+    ...     before, status(folder)
+    ('live', 'stopped')
+    """
+    entries = read(folder)
+    if entries and entries[-1].get("kind") == "end":
+        return "finished"
+    return "live" if _held(Path(folder) / NAME) else "stopped"
+
+
+def _held(path: Path) -> bool:
+    if fcntl is None:
+        return True  # nobody can tell
+    with path.open("rb") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:  # another process has it, or the file system knows no locks
+            return True
+    return False
+
+
 class Journal:
     """The writing end: one live process at a time, continuing what earlier ones left.
 

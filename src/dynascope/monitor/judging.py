@@ -99,10 +99,10 @@ def _load(record: xr.Dataset) -> Verdict | None:
 
 
 def _dead(record: xr.Dataset) -> Verdict | None:
-    if newest(record, "load") is None or "dead" not in record:
+    if newest(record, "loads") is None or "idle" not in record:
         return None
-    at = int(finite_steps(record["load"])[-1])
-    idle = [str(name) for name in record["layer"].values[record["dead"].values[at]]]
+    at = int(finite_steps(record["loads"])[-1])
+    idle = [str(name) for name in record["layer"].values[record["idle"].values[at]]]
     if not idle:
         return None
     return Verdict(

@@ -1,6 +1,7 @@
 """Watch a run of PyTorch Lightning: `Trainer(callbacks=[WatchCallback(probe=(x, y), out="runs/first")])`."""
 
 import functools
+import math
 from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
@@ -8,6 +9,7 @@ import torch
 from dynascope.monitor.attach import Run, watch
 from dynascope.monitor.loggers import needs
 from dynascope.monitor.probing import Source, moved_to
+from dynascope.monitor.wrappers import sharded
 
 
 @runtime_checkable
@@ -18,13 +20,16 @@ class _Trainer(Protocol):
     def is_global_zero(self) -> bool: ...
     @property
     def global_step(self) -> int: ...
+    @property
+    def estimated_stepping_batches(self) -> float: ...
 
 
 class Watching:
-    """What the callback does: it starts with the fit, steps with every optimiser step, ends with the fit.
+    """What the callback does: it starts with training, steps with every optimiser step, ends with the fit.
 
     Arguments are those of `dynascope.watch` without the model. part: name of the submodule of the LightningModule to
     watch, by default the whole module, whose forward must return logits. The training loss is kept as train_loss.
+    Every checkpoint is measured, so that a fit that continues from one can be checked to be the same run.
     """
 
     def __init__(self, probe: Source, every: int | str | None = None, *, part: str = "", **options: Any) -> None:
@@ -32,13 +37,15 @@ class Watching:
         self._probe, self._every, self._part, self._options = probe, every, part, options
         self.run: Run | None = None
 
-    def on_fit_start(self, trainer: _Trainer, pl_module: torch.nn.Module) -> None:
-        """Begin in the process that measures."""
-        if trainer.is_global_zero:
+    def on_train_start(self, trainer: _Trainer, pl_module: torch.nn.Module) -> None:
+        """Begin in the process that measures; a checkpoint's step is known only now."""
+        model = pl_module.get_submodule(self._part)
+        if trainer.is_global_zero or sharded(model):
             device = cast(torch.device, pl_module.device)
-            model = pl_module.get_submodule(self._part)
             probe = moved_to(self._probe, device)
-            self.run = watch(model, probe, self._every, first_step=trainer.global_step, **self._options)
+            length = trainer.estimated_stepping_batches
+            known = {"steps": int(length)} if 0 < length < math.inf else {}
+            self.run = watch(model, probe, self._every, first_step=trainer.global_step, **(known | self._options))
 
     def on_train_batch_end(
         self,
@@ -52,6 +59,16 @@ class Watching:
         if self.run is not None and trainer.global_step != self.run.steps:
             loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
             self.run.step(at=trainer.global_step, **({} if loss is None else {"loss": loss}))
+
+    def on_train_epoch_end(self, trainer: _Trainer, pl_module: torch.nn.Module) -> None:
+        """Count epochs."""
+        if self.run is not None:
+            self.run.end_epoch()
+
+    def on_save_checkpoint(self, trainer: _Trainer, pl_module: torch.nn.Module, checkpoint: dict[str, Any]) -> None:
+        """Measure what is saved."""
+        if self.run is not None:
+            self.run.measure_once()
 
     def on_fit_end(self, trainer: _Trainer, pl_module: torch.nn.Module) -> None:
         """Measure the final state and write the record."""

@@ -1,25 +1,47 @@
 """From a journal of measurements to one labelled record. Needs no PyTorch."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import xarray as xr
 
+from dynascope.deprecation import warn_renamed
 from dynascope.measure.separation import DEAD_BELOW, MARGIN, describe
 from dynascope.monitor import journal
 from dynascope.records import Json, load, with_provenance
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TIDY = (
+    "step",
+    "time",
+    "name",
+    "layer",
+    "class",
+    "source",
+    "output",
+    "feature",
+    "head",
+    "bound",
+)  # columns in this order
+# name in journals -> name in records, where xarray has a method of that name
+_NAMES = {"load": "loads"}
+# old name in records -> new one
+_OLD = {"load": "loads", "dead": "idle"}
 # name -> (dimensions after step, what it is)
 VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "load": (("layer",), "load D = log(tr Σw/tr Σb)"),
-    "load_interval": (("layer", "bound"), "95 % interval of the load, for other samples"),
+    "loads": (("layer",), "load D = log(tr Σw/tr Σb)"),
+    "loads_interval": (("layer", "bound"), "95 % interval of the load, for other samples"),
     "increment_interval": (("layer", "bound"), "95 % interval of the work, for other samples"),
     "skip_cost": (("layer",), "rise of the last load where the layer is skipped"),
     "skip_cost_interval": (("layer", "bound"), "95 % interval of that rise, for other samples"),
     "skip_loss": (("layer",), "rise of the loss where the layer is skipped"),
-    "test_load": (("layer",), "load D on the test part of the probe"),
+    "test_loads": (("layer",), "load D on the test part of the probe"),
     "nc1": ((), "NC1, spread within classes"),
     "nc2_norm": ((), "NC2, spread of the lengths of class means"),
     "nc2_angle": ((), "NC2, deviation of angles from a simplex"),
@@ -29,11 +51,11 @@ VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
     "probe_accuracy": ((), "accuracy on the probe"),
     "test_loss": ((), "loss on the test part of the probe"),
     "test_accuracy": ((), "accuracy on the test part of the probe"),
-    "class_logits": (("class", "output"), "mean logits of a class"),
     "attention_entropy": (("layer", "head"), "entropy of attention"),
     "attention_logit": (("layer", "head"), "largest logit of attention"),
     "outliers": (("layer",), "kurtosis of feature strengths"),
     "norms": (("layer",), "length of features at a position"),
+    "class_logits": (("class", "output"), "mean logits of a class"),
     "minimum_feature_distance": ((), "distance κ from minimal features"),
     "dimension_intensity": ((), "number of significant features"),
     "dimension_quality": ((), "number of useful features"),
@@ -49,17 +71,75 @@ VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
 }
 
 
-def open_run(path: str | os.PathLike[str]) -> xr.Dataset:
+class RunRecord(xr.Dataset):  # type: ignore[no-untyped-call]  # of xarray's __init_subclass__
+    """The record of a watched run: a Dataset whose former names still work, with a warning.
+
+    >>> run = RunRecord({"loads": ("layer", [2.0, 1.0])})
+    >>> run.loads.values.tolist()
+    [2.0, 1.0]
+    """
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        """Read a variable, by its old name too."""
+        if isinstance(key, str) and key in _OLD and key not in self._variables:
+            warn_renamed(f"the variable {key!r} of watched runs", repr(_OLD[key]))
+            key = _OLD[key]
+        return super().__getitem__(key)
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(_OLD.get(key, key) if isinstance(key, str) else key)
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """One row per number: step, time, name, the labels of layer, class, … where it has them, and value."""
+        return tidy(self)
+
+    def _repr_html_(self) -> str:
+        return str(import_module("dynascope.monitor.tables").to_html(self)) + super()._repr_html_()
+
+
+def tidy(record: xr.Dataset) -> "pd.DataFrame":
+    """All numbers of a run as one table, a row each; what was not measured has none.
+
+    Columns are step, time, name, then layer, class, source, output, feature as far as the run has them, and value.
+
+    >>> run = xr.Dataset({"loads": (("step", "layer"), [[2.0, 1.0]])}, coords={"step": [0], "layer": ["input", "fc"]})
+    >>> tidy(run)[["step", "name", "layer", "value"]].values.tolist()
+    [[0, 'loads', 'input', 2.0], [0, 'loads', 'fc', 1.0]]
+    """
+    parts = [
+        variable.astype(float).to_dataframe(name="value").dropna(subset="value").reset_index().assign(name=str(name))
+        for name, variable in record.data_vars.items()
+        if variable.dtype.kind in "bf"
+    ]
+    table = import_module("pandas").concat(parts, ignore_index=True)
+    first = [name for name in _TIDY if name in table]
+    return table[[*first, *(name for name in table if name not in (*first, "value")), "value"]]
+
+
+def open_run(path: str | os.PathLike[str]) -> RunRecord:
     """Read a run from its folder, while it goes on, after it was killed or when it is finished; or from its record.
 
     >>> open_run("nowhere")
     Traceback (most recent call last):
     FileNotFoundError: there is no run in 'nowhere': it holds no journal.jsonl
     """
-    return load(path) if Path(path).is_file() else assemble(journal.read(path))
+    return of_now(load(path)) if Path(path).is_file() else assemble(journal.read(path))
 
 
-def assemble(entries: Sequence[Mapping[str, Json]]) -> xr.Dataset:
+def of_now(record: xr.Dataset) -> RunRecord:
+    """Give the record of a watched run the names that it has now.
+
+    >>> of_now(xr.Dataset({"dead": ("layer", [False])})).idle.values.tolist()
+    [False]
+    """
+    old = {name: new for name, new in _OLD.items() if name in record.data_vars}
+    renamed = record.rename_vars(old)
+    return RunRecord(renamed.data_vars, coords=renamed.coords, attrs=renamed.attrs)
+
+
+def assemble(entries: Sequence[Mapping[str, Json]]) -> RunRecord:
     """Make the record of a run from the entries of its journal.
 
     Dimensions are step, layer, class, source (class stepped on), output, feature; what was not measured at a step is
@@ -67,64 +147,87 @@ def assemble(entries: Sequence[Mapping[str, Json]]) -> xr.Dataset:
 
     >>> start = {"kind": "start", "layers": ["input", "fc"], "classes": [0, 1], "settings": {}, "device": "cpu"}
     >>> run = assemble([start, {"kind": "measure", "step": 0, "time": 0.1, "numbers": {"load": [1.0, 0.5]}}])
-    >>> run["load"].dims, run["increment"].values.tolist()
+    >>> run["loads"].dims, run["increment"].values.tolist()
     (('step', 'layer'), [[nan, 0.5]])
     """
     start = next((entry for entry in entries if entry.get("kind") == "start"), None)
     if start is None:
         raise ValueError("this run's journal holds no beginning: it was cut off before its first measurement")
     kept = _in_order([entry for entry in entries if entry.get("kind") == "measure"])
-    found = xr.Dataset(
-        coords={
-            "step": (
-                "step",
-                np.array([entry["step"] for entry in kept], dtype=np.int64),
-                {"long_name": "training step"},
-            ),
-            "layer": list(start["layers"]),
-            "time": ("step", np.array([entry["time"] for entry in kept], dtype=float), _time_attributes()),
-        }
-    )
-    for name in {name for entry in kept for name in entry["numbers"]}:
-        dims, text = VARIABLES[name] if name in VARIABLES else ((), name.removeprefix("train_") + ", as given")
-        found[name] = (("step", *dims), _stack([entry["numbers"].get(name) for entry in kept]), {"long_name": text})
-    for dim in {"class", "source"} & set(found.dims):
-        found = found.assign_coords({dim: list(start["classes"])})
-    if "bound" in found.dims:
-        found = found.assign_coords(bound=["low", "high"])
-    if "feature" in found.dims:
-        found = found.assign_coords(feature=np.arange(1, found.sizes["feature"] + 1))
-    if "load" in found:
-        if start["settings"].get("task", "classification") not in ("classification", "binary"):
-            found["load"].attrs["long_name"] = "load D, error of a linear map on rows held out"
-        found = found.assign(_shapes(found["load"].values))
-        if "skip_cost" in found and "dead" in found:
-            done = found["load"].isel(layer=0) - found["load"].isel(layer=-1)
-            found["dead"] = found["dead"] & ~(found["skip_cost"] > DEAD_BELOW * done)
-    return with_provenance(
-        found[sorted(map(str, found.data_vars))],
+    parameters = {"layers": start["layers"], "classes": start["classes"], "skipped": start.get("skipped", {})}
+    parameters["notes"] = start.get("notes", [])
+    if kept and kept[-1].get("changed"):
+        parameters["final_state"] = "weights were changed after the last step, as averaging does"
+    record = with_provenance(
+        _labelled(start, kept),
         "watch",
-        {
-            "layers": start["layers"],
-            "classes": start["classes"],
-            "skipped": start.get("skipped", {}),
-            "notes": start.get("notes", []),
-        },
+        parameters,
         options=start["settings"],
         seed=None,
         precision="float64 measures of features in the model's own precision",
         wall_time=kept[-1]["time"] if kept else 0.0,
         device=str(start["device"]),
     )
+    return cast(RunRecord, record)
 
 
-def _time_attributes() -> dict[str, str]:
-    return {"long_name": "wall time since the start", "units": "s"}
+def flat(start: Mapping[str, Json], numbers: Mapping[str, Json]) -> dict[str, float]:
+    """One number per name, such as "loads/fc", of all that a measurement holds and what follows from it.
+
+    >>> flat({"layers": ["input", "fc"], "classes": []}, {"load": [2.0, 0.5], "nc1": 0.1})["increment/fc"]
+    1.5
+    """
+    found = _labelled(start, [{"step": 0, "time": 0.0, "numbers": numbers}]).isel(step=0)
+    values: dict[str, float] = {}
+    for name, variable in found.data_vars.items():
+        if variable.dtype.kind not in "bf":
+            continue
+        labels = [[str(each) for each in _labels(variable, dim)] for dim in variable.dims]
+        for place, value in np.ndenumerate(variable.values):
+            if np.isfinite(value):
+                values["/".join([str(name), *(each[i] for each, i in zip(labels, place, strict=True))])] = float(value)
+    return values
+
+
+def _labels(variable: xr.DataArray, dim: Hashable) -> np.ndarray:
+    return np.asarray(variable[dim].values if dim in variable.coords else np.arange(variable.sizes[dim]))
+
+
+def _labelled(start: Mapping[str, Json], kept: Sequence[Mapping[str, Json]]) -> RunRecord:
+    steps = np.array([entry["step"] for entry in kept], dtype=np.int64)
+    times = np.array([entry["time"] for entry in kept], dtype=float)
+    found = RunRecord(
+        coords={
+            "step": ("step", steps, {"long_name": "training step"}),
+            "layer": list(start["layers"]),
+            "time": ("step", times, {"long_name": "wall time since the start", "units": "s"}),
+        }
+    )
+    for name in {name for entry in kept for name in entry["numbers"]}:
+        values = _stack([entry["numbers"].get(name) for entry in kept])
+        called = _NAMES.get(name, name)
+        dims, text = VARIABLES[called] if called in VARIABLES else ((), name.removeprefix("train_") + ", as given")
+        found[called] = (("step", *dims), values, {"long_name": text})
+    for dim in {"class", "source"} & set(found.dims):
+        found = found.assign_coords({dim: list(start.get("class_names") or start["classes"])})
+    if "bound" in found.dims:
+        found = found.assign_coords(bound=["low", "high"])
+    if "feature" in found.dims:
+        found = found.assign_coords(feature=np.arange(1, found.sizes["feature"] + 1))
+    if "loads" in found:
+        if start.get("settings", {}).get("task", "classification") not in ("classification", "binary"):
+            found["loads"].attrs["long_name"] = "load D, error of a linear map on rows held out"
+        found = found.assign(_shapes(found["loads"].values))
+    if {"skip_cost", "idle"} <= set(found):
+        work = found["loads"].isel(layer=0) - found["loads"].isel(layer=-1)
+        found["idle"] = found["idle"] & ~(found["skip_cost"] > DEAD_BELOW * work)
+    return cast(RunRecord, found[sorted(map(str, found.data_vars))])
 
 
 def _in_order(entries: list[Mapping[str, Json]]) -> list[Mapping[str, Json]]:
+    """Later measurements of a step replace earlier ones; averaged weights do so only at the very end."""
     kept: list[Mapping[str, Json]] = []
-    for entry in entries:
+    for entry in [each for each in entries[:-1] if not each.get("changed")] + entries[-1:]:
         while kept and kept[-1]["step"] >= entry["step"]:
             kept.pop()
         kept.append(entry)
@@ -145,17 +248,19 @@ def _stack(values: Sequence[Json]) -> np.ndarray:
 
 
 def _shapes(loads: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """What follows from the loads (step, layer): increments and the shape of the curve."""
-    names = ("increment", "dead", "linearity", "curvature", "bend", "shape")
+    """What follows from the loads (step, layer): increments, idle layers and the shape of the curve."""
     if loads.shape[1] < 2:
         return {}
     curves = [describe(each, None, kind="trace", margin=MARGIN, dead_below=DEAD_BELOW) for each in loads]
-    found = {name: [curve[name].values for curve in curves] for name in names}
+    per_layer = {"increment": "increment", "idle": "dead"}  # name here -> name in a load curve
+    found = {name: [curve[old].values for curve in curves] for name, old in per_layer.items()}
+    for name in ("linearity", "curvature", "bend", "shape"):
+        found[name] = [curve[name].values for curve in curves]
     if loads.shape[1] == 2:  # a single increment has no shape
         for name in ("linearity", "curvature", "bend"):
             found[name] = [np.array(np.nan)] * len(loads)
         found["shape"] = [np.array("undefined")] * len(loads)
     return {
-        name: (("step", "layer") if name in ("increment", "dead") else ("step",), np.array(values))
+        name: (("step", "layer") if name in per_layer else ("step",), np.array(values))
         for name, values in found.items()
     }

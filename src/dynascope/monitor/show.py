@@ -1,89 +1,96 @@
-"""A run in a terminal: what was measured when, what each layer does, and what it means."""
+"""A run in a terminal: what was measured when, what each layer does, and what it means; or several side by side."""
 
-import numpy as np
+from collections.abc import Mapping, Sequence
+
 import xarray as xr
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dynascope.monitor.judging import finite_steps, newest, verdicts
-from dynascope.records import attribute
+from dynascope.monitor.judging import verdicts
+from dynascope.monitor.tables import (
+    LAYER_HEAD,
+    Rows,
+    final_values,
+    heading,
+    left_out,
+    over_layers,
+    over_steps,
+    remark,
+    short,
+)
 
-_ROWS = 12
-# column -> variable
-_COLUMNS = {
-    "accuracy": "probe_accuracy",
-    "loss": "probe_loss",
-    "R² of load": "linearity",
-    "bend": "bend",
-    "NC1": "nc1",
-    "NC2": "nc2_angle",
-    "NC3": "nc3",
-    "κ": "minimum_feature_distance",
-    "within": "intra",
-    "between": "inter",
-}
+_GAP = 2  # columns between two cells of a table without lines
 
 
 def print_run(record: xr.Dataset, console: Console) -> None:
     """Print a run: a table over steps, one over layers, one sentence per verdict, and what was left out.
 
-    >>> run = xr.Dataset({"load": (("step", "layer"), [[2.0, 1.0]])}, coords={"step": [0], "layer": ["input", "fc"]})
+    >>> run = xr.Dataset({"loads": (("step", "layer"), [[2.0, 1.0]])}, coords={"step": [0], "layer": ["input", "fc"]})
     >>> print_run(run, Console(width=60))
     a run of 1 measurement up to step 0, 2 layers ...
     """
-    steps = record.sizes.get("step", 0)
-    if steps == 0:
-        console.print("a run without a finished measurement yet", highlight=False)
+    console.print(heading(record), highlight=False)
+    if record.sizes.get("step", 0) == 0:
         return
-    console.print(
-        f"a run of {steps} measurement{'s' if steps > 1 else ''} up to step {int(record['step'][-1])}, "
-        f"{record.sizes['layer']} layers",
-        highlight=False,
-    )
-    console.print(_over_steps(record))
-    if newest(record, "load") is not None:
-        console.print(_over_layers(record))
+    _print_table(*over_steps(record), console)
+    if remark(record):
+        console.print(remark(record), highlight=False)
+    rows, shares = over_layers(record)
+    if rows:
+        bars = [("█" if share >= 0 else "░") * round(20 * abs(share)) for share in shares]
+        _print_table((*LAYER_HEAD, ""), [(*row, bar) for row, bar in zip(rows, bars, strict=True)], console)
     for each in verdicts(record):
         console.print(Text(f"{each.subject}: ", style="bold") + Text(each.sentence, style="not bold"))
-    for name, reason in _left_out(record).items():
+    for name, reason in left_out(record).items():
         console.print(Text(f"not measured: {name} ({reason})", style="dim"))
 
 
-def _left_out(record: xr.Dataset) -> dict[str, str]:
-    if not {"parameters", "options"} <= set(record.attrs):
-        return {}
-    options, reasons = attribute(record, "options"), dict(attribute(record, "parameters").get("skipped", {}))
-    if options.get("max_overhead") and options.get("slow") and "minimum_feature_distance" not in record:
-        reasons["features and elasticity"] = "no time for them within max_overhead; allow more, or give every"
-    return reasons
+def print_runs(records: Mapping[str, xr.Dataset], console: Console) -> None:
+    """Print runs side by side: the newest value of every number, loads by layer, and what differs in the findings.
+
+    >>> run = xr.Dataset({"loads": (("step", "layer"), [[2.0, 1.0]])}, coords={"step": [0], "layer": ["input", "fc"]})
+    >>> print_runs({"a": run, "b": run}, Console(width=60))
+           a b
+    steps  0 0 ...
+    """
+    values = {name: final_values(record) for name, record in records.items()}
+    head = ("", *records)
+    steps = [str(int(each["step"][-1])) if each.sizes.get("step") else "" for each in records.values()]
+    numbers = dict.fromkeys(name for each in values.values() for name, value in each.items() if _single(value))
+    rows = [(name, *(_cell(each.get(name)) for each in values.values())) for name in numbers]
+    _print_table(head, [("steps", *steps), *rows], console)
+    layers = dict.fromkeys(layer for each in values.values() for layer in each.get("loads", {}))
+    loads = [(layer, *(_cell(each.get("loads", {}).get(layer)) for each in values.values())) for layer in layers]
+    _print_table(("load now", *records), loads, console)
+    for name, record in records.items():
+        for each in verdicts(record):
+            console.print(Text(f"{name}, {each.subject}: ", style="bold") + Text(each.finding, style="not bold"))
 
 
-def _over_steps(record: xr.Dataset) -> Table:
-    shown = np.unique(np.linspace(0, record.sizes["step"] - 1, _ROWS).round().astype(int))
-    columns = {title: name for title, name in _COLUMNS.items() if name in record}
-    table = Table("step", *columns, box=None, pad_edge=False)
-    if "shape" in record:
-        table.add_column("shape")
-    for place in shown:
-        row = [str(int(record["step"][place]))] + [_short(float(record[name][place])) for name in columns.values()]
-        table.add_row(*row, *([str(record["shape"].values[place])] if "shape" in record else []))
-    return table
+def _single(value: object) -> bool:
+    return not isinstance(value, Mapping)
 
 
-def _over_layers(record: xr.Dataset) -> Table:
-    """Loads at the start and now, and what the layer contributes now, with a bar."""
-    whole = finite_steps(record["load"])
-    first, last = record["load"].values[whole[0]], record["load"].values[whole[-1]]
-    work = np.concatenate([[np.nan], -np.diff(last)])
-    largest = np.nanmax(np.abs(work)) if len(work) > 1 else 1.0
-    table = Table("layer", "load at first", "load now", "work now", "", box=None, pad_edge=False)
-    for name, *values in zip(record["layer"].values, first, last, work, strict=True):
-        share = values[-1] / largest if largest > 0 and np.isfinite(values[-1]) else 0.0
-        bar = ("█" if share >= 0 else "░") * round(20 * abs(share))
-        table.add_row(str(name), *map(_short, values), bar)
-    return table
+def _cell(value: object) -> str:
+    return short(value) if isinstance(value, float) else "" if value is None else str(value)
 
 
-def _short(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:.3g}"
+def _print_table(head: Sequence[str], rows: Rows, console: Console) -> None:
+    """Print a table whole: columns that do not fit beside the others come below, after the first column again."""
+    widths = [max(cell_len(each) for each in column) for column in zip(head, *rows, strict=True)]
+    room, parts = 0, list[list[int]]()
+    for place in range(1, len(head)):
+        room -= widths[place] + _GAP
+        if room < 0 or not parts:
+            parts.append([0])
+            room = console.width - widths[0] - _GAP - widths[place]
+        parts[-1].append(place)
+    for part in parts:
+        table = Table(box=None, pad_edge=False)
+        for place in part:
+            table.add_column(head[place], no_wrap=place > 0, overflow="fold", min_width=widths[place] if place else 1)
+        for row in rows:
+            table.add_row(*(row[place] for place in part))
+        console.print(table)

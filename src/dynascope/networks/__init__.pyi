@@ -1,3 +1,4 @@
+from dynascope.networks import first_order as first_order
 from dynascope.networks import mlp_variants as mlp_variants
 from dynascope.networks import parity as parity
 from dynascope.networks.arguments import device as device

@@ -2,15 +2,32 @@
 
 from collections.abc import Sequence
 
-from torch import nn
+from torch import Tensor, nn
 
 from dynascope.checks import count, flag, scalar
 from dynascope.networks.mlp import checked_share
-from dynascope.networks.network import Dropout, LeakyReLU, Network
+from dynascope.networks.network import BatchNorm2d, Dropout, LeakyReLU, Network
+
+
+class Pool(LeakyReLU):
+    """Leaky ReLU, then the largest of 2 × 2; done the other way round, which is the same and a quarter of the work."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply it."""
+        return super().forward(nn.functional.max_pool2d(x, 2))
+
+
+class Upsample(nn.Module):
+    """Each pixel becomes 2 × 2; PyTorch's own takes a hundred times as long in the backward pass on a GPU."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply it."""
+        *others, rows, columns = x.shape
+        return x[..., None, :, None].expand(*others, rows, 2, columns, 2).reshape(*others, 2 * rows, 2 * columns)
 
 
 class CNN(Network):
-    """`depth` × [3 × 3 convolution – batch norm – leaky ReLU – pool 2 – upsample 2 – dropout], then linear.
+    """`depth` × [3 × 3 convolution – batch norm – leaky ReLU and pool 2 – upsample 2 – dropout], then linear.
 
     Pooling and upsampling make each block coarse without making the image smaller.
 
@@ -47,14 +64,13 @@ class CNN(Network):
         classes, channels = count("classes", classes), count("channels", channels)
         depth = count("depth", depth)
         slope, dropout = scalar("slope", slope), checked_share("dropout", dropout)
-        stages: dict[str, nn.Module] = {"norm_0": nn.BatchNorm2d(shape[0])} if flag("input_norm", input_norm) else {}
+        stages: dict[str, nn.Module] = {"norm_0": BatchNorm2d(shape[0])} if flag("input_norm", input_norm) else {}
         for k in range(1, depth + 1):
             stages |= {
                 f"conv_{k}": nn.Conv2d(shape[0] if k == 1 else channels, channels, 3, padding=1),
-                f"norm_{k}": nn.BatchNorm2d(channels),
-                f"act_{k}": LeakyReLU(slope),
-                f"pool_{k}": nn.MaxPool2d(2),
-                f"up_{k}": nn.Upsample(scale_factor=2),
+                f"norm_{k}": BatchNorm2d(channels),
+                f"pool_{k}": Pool(slope),
+                f"up_{k}": Upsample(),
                 f"drop_{k}": Dropout(dropout),
             }
         stages |= {"flat": nn.Flatten(), "linear": nn.Linear(channels * shape[1] * shape[2], classes)}

@@ -31,7 +31,10 @@ class ParitySettings:
     trials: independent repetitions. widths: hidden units of the networks of each trial, which see the same samples.
     data: sizes of training sets, each for networks of their own; without them every batch is fresh.
     target: S, the targets are ±S. initial: standard deviation of all weights and biases at the start.
-    optimizer: sgd or adam; weight_decay is added to the gradient as weight_decay·w. device: a GPU if there is one.
+    full_batch: every step sees the whole training set, whatever its size, instead of batch_size samples of it.
+    optimizer: sgd or adam; weight_decay is added to the gradient as weight_decay·w.
+    decay, decay_every: the learning rate is multiplied by decay whenever as many steps are done.
+    device: a GPU if there is one.
     """
 
     task: SparseParity
@@ -39,7 +42,10 @@ class ParitySettings:
     widths: tuple[int, ...] = (1000,)
     data: tuple[int, ...] = ()
     batch_size: int = 4000
+    full_batch: bool = False
     learning_rate: float = 0.05
+    decay: float = 1.0
+    decay_every: int = 1
     optimizer: str = "sgd"
     weight_decay: float = 0.0
     target: float = 5.0
@@ -70,7 +76,13 @@ class ParityTrainer:
         self.keys = own.repeat(sizes).to(self.device)[:, None]  # (copy, 1); a trial is the same at every size
         self.sizes = torch.tensor(settings.data).repeat_interleave(settings.trials).to(self.device)[:, None]
         self.bounds = torch.as_tensor(np.array([0.0, *np.cumsum(self.task.frequency)[:-1], 1.0])).to(self.device)
-        self.place = torch.arange(settings.batch_size, device=self.device)
+        if settings.full_batch and not settings.data:
+            raise ValueError("full_batch needs training sets: give their sizes as data")
+        batch = max(settings.data) if settings.full_batch else settings.batch_size
+        self.place = torch.arange(batch, device=self.device)
+        known = (self.place < self.sizes).double() / self.sizes  # (copy, sample); no copies where samples are fresh
+        share = known if settings.full_batch else torch.full((1, 1), 1 / batch, dtype=torch.float64)
+        self.share = share.to(self.device, self.dtype)[..., None]  # of a sample in the mean
         owner = torch.repeat_interleave(torch.eye(len(settings.widths)), torch.tensor(settings.widths), dim=0)
         self.owner = owner.to(self.device, self.dtype)
         self.state = {name: start.repeat(sizes, *[1] * (start.ndim - 1)) for name, start in self._start(own).items()}
@@ -118,6 +130,8 @@ class ParityTrainer:
 
     def _numbers(self) -> Tensor:
         """Which samples the next batch holds: (copy, sample)."""
+        if self.settings.full_batch:
+            return self.place.expand(len(self.keys), -1)
         if not self.settings.data:
             return (self.step * self.settings.batch_size + self.place).expand(len(self.keys), -1)
         drawn = draws.keys(draws.keys(self.keys, draws.ORDER, self.step), self.place)
@@ -127,13 +141,13 @@ class ParityTrainer:
 
     def _step(self) -> None:
         """One batch, one update. Works on tensors only, so that CUDA can capture it."""
-        state, batch = self.state, self.settings.batch_size
+        state = self.state
         x, sign = self.inputs(self._numbers())
         active = torch.relu_(x @ state["hidden"])  # (copy, sample, unit)
         error = active @ (state["readout"][..., None] * self.owner) + state["offset"][:, None, :]
         error -= self.settings.target * sign[..., None]  # (copy, sample, network)
-        self.loss.add_(error.square().mean(1), alpha=0.5)
-        error /= batch
+        self.loss.add_((error.square() * self.share).sum(1), alpha=0.5)
+        error *= self.share
         gradients = {"offset": error.sum(1), "readout": ((active.mT @ error) * self.owner).sum(-1)}
         on, alone = active.sign_(), self.owner.shape[1] == 1
         # one error for all units: weigh the few inputs instead of the many units
@@ -144,11 +158,12 @@ class ParityTrainer:
 
     def _update(self, gradients: dict[str, Tensor]) -> None:
         """SGD, or Adam; weight decay is added to the gradient, as PyTorch does."""
-        given, rate, taken = self.settings, self.settings.learning_rate, (self.step + 1).to(self.dtype)
+        given, taken = self.settings, (self.step + 1).to(self.dtype)
+        rate = given.learning_rate * torch.pow(given.decay, (self.step // given.decay_every).to(self.dtype))
         for name, parameter in self.state.items():
             gradient = gradients[name].add_(parameter, alpha=given.weight_decay)
             if given.optimizer == "sgd":
-                parameter.sub_(gradient, alpha=rate)
+                parameter.sub_(rate * gradient)
                 continue
             mean, square = (held[name] for held in self.moments)
             mean.lerp_(gradient, 1 - _BETAS[0])

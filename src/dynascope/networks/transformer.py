@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dynascope.checks import count
+from dynascope.checks import count, flag
 from dynascope.networks.network import Network
 
 
@@ -56,25 +56,30 @@ class ModularTransformer(Network):
     width: of the vectors, a multiple of `heads`
     heads: of the attention
     layers: blocks of attention and a two-layer network
+    final_norm: whether the last place is normalised before it is read out
 
-    Inputs are int64 (n, 3). Probe points: the embedding, each block, and the last place.
+    Inputs are int64 (n, 3). Probe points: the embedding, each block, the last place, and its norm if it has one.
     Source: Power et al. 2022 (two layers, width 128, four heads).
 
     >>> ModularTransformer(97)(torch.tensor([[3, 5, 97]])).shape
     torch.Size([1, 97])
     """
 
-    def __init__(self, modulus: int = 97, *, width: int = 128, heads: int = 4, layers: int = 2) -> None:
+    def __init__(
+        self, modulus: int = 97, *, width: int = 128, heads: int = 4, layers: int = 2, final_norm: bool = False
+    ) -> None:
         modulus, width = count("modulus", modulus, at_least=2), count("width", width)
         heads, layers = count("heads", heads), count("layers", layers)
         if width % heads:
             raise ValueError(f"width must be a multiple of heads, got {width} and {heads}")
         blocks = {f"block_{k}": Block(width, heads) for k in range(1, layers + 1)}
+        norm = {"norm": nn.LayerNorm(width)} if flag("final_norm", final_norm) else {}
         stages: dict[str, nn.Module] = {
             "embed": Embed(modulus + 1, 3, width),
             **blocks,
             "last": LastPlace(),
+            **norm,
             "linear": nn.Linear(width, modulus),
         }
-        super().__init__(stages, shape=(3,), classes=modulus, probes=("embed", *blocks, "last"))
+        super().__init__(stages, shape=(3,), classes=modulus, probes=("embed", *blocks, "last", *norm))
         self.tokens = modulus + 1

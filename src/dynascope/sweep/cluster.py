@@ -1,19 +1,19 @@
 """Packs on Dask: a cluster of this machine's cores, or one that runs already. The only file that knows Dask."""
 
-import ipaddress
-import json
 import logging
 import queue
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import xarray as xr
 
+from dynascope.schema import read_json
 from dynascope.sweep.folder import Failure
 from dynascope.sweep.pack_runner import run_pack
 from dynascope.sweep.plan import Task
@@ -31,6 +31,7 @@ except ImportError as error:
 
 WAKE = 5.0  # seconds between looks at who has joined
 ALLOWED_DEATHS = 10  # of workers on this machine before their pack is given up
+ALLOWED_STARTS = 5  # of a cluster whose workers die while it starts
 if TYPE_CHECKING:
     _Future = distributed.Future[list[xr.Dataset | Failure]]
 else:
@@ -128,46 +129,90 @@ def connected(
                 f"no scheduler answers at {target} within {timeout:g} seconds; is it running, and can this machine "
                 f"reach it? ({str(error) or type(error).__name__})"
             ) from error
+        except TypeError as error:  # Dask without certificates
+            raise ValueError(
+                f"scheduler {target} needs certificates: name them in DASK_DISTRIBUTED__COMM__TLS__CA_FILE, "
+                "…__CLIENT__CERT and …__CLIENT__KEY, as docs/sweep.md shows"
+            ) from error
         yield stack.enter_context(client)
+
+
+_SETTINGS = {
+    "distributed.deploy.lost-worker-timeout": "1h",  # a slow machine takes its time to restart
+    "distributed.scheduler.http.routes": [],  # pages that anyone on this machine could open
+    "distributed.worker.http.routes": [],
+}
 
 
 @contextmanager
 def _local_cluster(workers: int | None) -> Iterator[distributed.LocalCluster]:
-    """Start one process with one thread for each core, on the loopback interface, without a dashboard."""
+    """Start one process with one thread for each core, on the loopback interface, without a dashboard.
+
+    They speak TLS with certificates made for this run alone: loopback is open to everyone on the machine, and Dask
+    runs whatever it receives.
+    """
     with (
         tempfile.TemporaryDirectory(prefix="dynascope-sweep-", ignore_cleanup_errors=True) as scratch,
-        dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"}),  # a slow machine takes its time to restart
-        distributed.LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            host="127.0.0.1",
-            silence_logs=logging.CRITICAL,
-            memory_limit=0,  # nothing is spilled: Dask would write pickles to disk
-            local_directory=scratch,
-            scheduler_kwargs={
-                "allowed_failures": ALLOWED_DEATHS,
-                "dashboard": False,
-                "dashboard_address": "127.0.0.1:0",  # Dask listens there all the same, else to the whole network
-            },
-        ) as cluster,
+        dask.config.set(_SETTINGS),
+        _started(workers, scratch) as cluster,
     ):
         yield cluster
+
+
+def _started(workers: int | None, scratch: str) -> distributed.LocalCluster:
+    """Start the cluster; where workers are killed meanwhile, Dask gives up, and it is started again."""
+    for left in reversed(range(ALLOWED_STARTS)):
+        try:
+            return distributed.LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                host="127.0.0.1",
+                protocol="tls://",
+                security=_certificates(),
+                silence_logs=logging.CRITICAL,
+                memory_limit=0,  # nothing is spilled: Dask would write pickles to disk
+                local_directory=scratch,
+                scheduler_kwargs={
+                    "allowed_failures": ALLOWED_DEATHS,
+                    "dashboard": False,
+                    "dashboard_address": "127.0.0.1:0",  # Dask listens there all the same, else to the whole network
+                },
+            )
+        except (RuntimeError, OSError, TimeoutError, ValueError) as error:
+            cause = str(error) or type(error).__name__
+            if not left:
+                raise ConnectionError(
+                    f"workers could not be started on this machine, {ALLOWED_STARTS} times ({cause}); too little "
+                    'memory? Try fewer workers, or scheduler="here"'
+                ) from error
+    raise AssertionError("not reached")
+
+
+def _certificates() -> distributed.Security:
+    try:
+        return distributed.Security.temporary()  # type: ignore[no-any-return]
+    except ImportError as error:
+        raise ValueError(
+            'scheduler must be "here" where cryptography is not installed, which makes the workers safe from others on '
+            "this machine; install it: pip install 'dynascope[sweep]'"
+        ) from error
 
 
 def address_of(scheduler: object, trust_network: bool) -> str:
     """Read and check the address of a scheduler, given as text or as the JSON file that Dask's scheduler writes.
 
     >>> address_of("127.0.0.1:8786", trust_network=False)
-    'tcp://127.0.0.1:8786'
-    >>> address_of("tcp://10.0.0.7:8786", trust_network=False)
+    'tls://127.0.0.1:8786'
+    >>> address_of("tcp://127.0.0.1:8786", trust_network=False)
     Traceback (most recent call last):
-    ValueError: scheduler must be reached by tls:// over a network, got 'tcp://10.0.0.7:8786': Dask runs whatever it \
-receives; set up TLS (docs/sweep.md), or say that the network is trusted (trust_network, --trust-network)
+    ValueError: scheduler must be reached by tls://, got 'tcp://127.0.0.1:8786': Dask runs whatever it receives, from \
+anyone on the network or the machine; set up TLS (docs/sweep.md), or say that all of them are trusted (trust_network, \
+--trust-network)
     """
     text = str(scheduler)
     if text.endswith(".json"):
         text = _from_file(Path(text))
-    text = text if "://" in text else f"tcp://{text}"
+    text = text if "://" in text else f"tls://{text}"
     try:
         parts = urlsplit(text)
         complete = bool(parts.hostname and parts.port) and parts.scheme in ("tcp", "tls")
@@ -178,23 +223,24 @@ receives; set up TLS (docs/sweep.md), or say that the network is trusted (trust_
             'scheduler must be "here", an address such as tls://host:8786, or the .json file that a scheduler wrote, '
             f"got {str(scheduler)!r}"
         )
-    if parts.scheme == "tcp" and not trust_network and not _is_loopback(str(parts.hostname)):
+    if parts.scheme == "tcp" and not trust_network:
         raise ValueError(
-            f"scheduler must be reached by tls:// over a network, got {text!r}: Dask runs whatever it receives; "
-            "set up TLS (docs/sweep.md), or say that the network is trusted (trust_network, --trust-network)"
+            f"scheduler must be reached by tls://, got {text!r}: Dask runs whatever it receives, from anyone on the "
+            "network or the machine; set up TLS (docs/sweep.md), or say that all of them are trusted (trust_network, "
+            "--trust-network)"
         )
     return text
 
 
+@dataclass(frozen=True)
+class _SchedulerFile:
+    """What is used of the file that Dask's scheduler writes."""
+
+    address: str
+
+
 def _from_file(path: Path) -> str:
     try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["address"])
-    except (OSError, ValueError, KeyError) as error:
+        return read_json(path, _SchedulerFile).address
+    except (OSError, ValueError) as error:
         raise ValueError(f"scheduler must be a file that Dask's scheduler wrote, got {str(path)!r}") from error
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -4,6 +4,7 @@
     results/ADDRESS.nc    records
     failures/ADDRESS.json what went wrong
     packs/                packs on their way in
+    damaged/ADDRESS.nc    records that could not be read any more, and were computed again
 
 The results of a pack come in together: they are written beside each other, the folder that holds them is renamed, and
 only then are they moved to their places. So a program that is killed leaves every pack finished or untouched, and going
@@ -11,22 +12,56 @@ on computes neither twice nor in other packs.
 """
 
 import fcntl
-import json
+import math
 import os
+import re
 import shutil
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import xarray as xr
 
 from dynascope.records import check_writable, load, save, write_text
+from dynascope.schema import parse_json, read_json
 from dynascope.sweep.plan import Plan, Task, as_text
 
-PLAN, RESULTS, FAILURES, INCOMING, LOCK = "sweep.json", "results", "failures", "packs", ".lock"
+PLAN, RESULTS, FAILURES, INCOMING, DAMAGED, LOCK = "sweep.json", "results", "failures", "packs", "damaged", ".lock"
 FORMAT = 1
+_KEY = re.compile("[0-9a-f]{32}")  # addresses become names of files
+_PATIENCE = 1.0  # seconds until a lock counts as held by another sweep: who only looks holds it for an instant
+
+
+@dataclass(frozen=True)
+class _Version:
+    """What sweep.json holds in any version."""
+
+    format: int
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """What sweep.json holds."""
+
+    experiment: str
+    reference: dict[str, str] | None
+    code: str
+    axes: dict[str, list[Any]]
+    fixed: dict[str, Any]
+    tasks: list[Task]
+
+
+@dataclass(frozen=True)
+class _Address:
+    """What a record says of itself."""
+
+    address: str
+    code: str
+    configuration: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -60,14 +95,13 @@ class SweepFolder:
     def locked(self) -> Iterator[None]:
         """Keep a second program out while this one works; the lock dies with its holder."""
         check_writable(self.path / PLAN)
-        with (self.path / LOCK).open("w") as stream:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+        self.path.mkdir(parents=True, exist_ok=True)
+        with held_lock(self.path / LOCK, _PATIENCE) as held:
+            if not held:
                 raise ValueError(
                     f"out must be a folder where no sweep is running, got {str(self.path)!r}, where one is; "
                     "wait for it, or choose another folder"
-                ) from None
+                )
             self._finish_moves()
             yield
 
@@ -97,19 +131,27 @@ class SweepFolder:
 
     def read_plan(self) -> tuple[Plan, dict[str, str] | None]:
         """Read what was asked for, and how to find the experiment again."""
+        path = self.path / PLAN
         try:
-            content = json.loads((self.path / PLAN).read_text(encoding="utf-8"))
-        except FileNotFoundError:
+            version = read_json(path, _Version).format
+            found = read_json(path, _Stored) if version <= FORMAT else None
+        except (FileNotFoundError, NotADirectoryError):
             raise ValueError(
                 f"out must be the folder of a sweep, got {str(self.path)!r}, which has no {PLAN}"
             ) from None
         except ValueError as error:
-            raise ValueError(f"{str(self.path / PLAN)!r} is damaged; run the sweep again to write it anew") from error
-        if content["format"] > FORMAT:
-            raise ValueError(f"{str(self.path / PLAN)!r} is of a newer version; update dynascope")
-        tasks = [Task(each["configuration"], each["key"]) for each in content["tasks"]]
-        plan = Plan(content["experiment"], content["code"], content["axes"], content["fixed"], tasks)
-        return plan, content["reference"]
+            raise ValueError(f"{error}; run the sweep again to write it anew") from error
+        if found is None:
+            raise ValueError(f"{str(path)!r} is of a newer version; update dynascope")
+        size = math.prod(map(len, found.axes.values()))
+        if not found.axes or size != len(found.tasks):
+            raise ValueError(
+                f"{str(path)!r} is damaged: its axes have {size} points and it lists {len(found.tasks)} tasks; run the "
+                "sweep again to write it anew"
+            )
+        if unsafe := [task.key for task in found.tasks if not _KEY.fullmatch(task.key)]:
+            raise ValueError(f"{str(path)!r} is damaged: {unsafe[0]!r} is no address; run the sweep again")
+        return Plan(found.experiment, found.code, found.axes, found.fixed, found.tasks), found.reference
 
     def take_in(self, pack: Sequence[Task], outcomes: Sequence[xr.Dataset | Failure], code: str) -> list[str]:
         """Store what became of the tasks of a pack, all together; return the addresses of those that failed."""
@@ -145,6 +187,10 @@ class SweepFolder:
         """Bring in packs that were whole when an earlier program died, and drop those that were not."""
         place = self.path / INCOMING
         for name in sorted(os.listdir(place)) if place.is_dir() else []:
+            if (place / name).is_symlink() or place.is_symlink():
+                raise ValueError(
+                    f"{str(place / name)!r} must not be reached by a link, which sweeps never make: remove it"
+                )
             if name.endswith(".part"):
                 shutil.rmtree(place / name)
             else:
@@ -160,10 +206,55 @@ class SweepFolder:
         whole.rmdir()
 
     def load(self, key: str) -> xr.Dataset:
-        """Read and check the record of a finished task."""
-        return load(self.record_path(key))
+        """Read the record of a finished task; ValueError where it is damaged, or belongs to another task."""
+        path = self.record_path(key)
+        record = load(path)
+        own = parse_json(str(record.attrs.get("sweep", "")), _Address, str(path))
+        if own.address != key:
+            raise ValueError(f"{str(path)!r} is the result of another task, {own.address}")
+        return record
+
+    def set_aside(self, keys: Sequence[str]) -> None:
+        """Move damaged records to where nothing is read, so that their tasks are run again."""
+        (self.path / DAMAGED).mkdir(exist_ok=True)
+        for key in keys:
+            os.replace(self.record_path(key), self.path / DAMAGED / f"{key}.nc")
 
     def failure(self, key: str) -> Failure:
         """Read why a task failed."""
-        content = json.loads(self.failure_path(key).read_text(encoding="utf-8"))
-        return Failure(content["error"], content["traceback"])
+        try:
+            return read_json(self.failure_path(key), Failure)
+        except (OSError, ValueError) as error:
+            return Failure(f"why it failed cannot be read any more ({error})", "")
+
+
+@contextmanager
+def held_lock(path: Path, patience: float = 0.0) -> Iterator[bool]:
+    """Lock a file that nothing is ever written to, and that may not be a link; say whether it could be had.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with held_lock(Path(folder) / ".lock") as first, held_lock(Path(folder) / ".lock") as second:
+    ...         (first, second)
+    (True, False)
+    """
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise ValueError(f"{str(path)!r} must be a file of this sweep, not a link, and writable ({error})") from error
+    try:
+        yield _locks(handle, time.monotonic() + patience)
+    finally:
+        os.close(handle)  # which unlocks
+
+
+def _locks(handle: int, until: float) -> bool:
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.02)
+        else:
+            return True

@@ -70,7 +70,7 @@ def make_plan(
     varied = {name for point in points for name in point}
     if twice := sorted(varied & own.keys()):
         raise ValueError(f"{twice[0]} must be given in the grid or in fixed, not in both")
-    runs = _seeds(seeds, workload, varied | own.keys())
+    runs = _seeds(seeds, workload, varied | own.keys(), len(points))
     if runs is not None:
         axes = axes | {"seed": runs}
         points = [point | {"seed": seed} for point in points for seed in runs]
@@ -164,16 +164,18 @@ def _value(value: object, default: object) -> Json:
     return tuple(value) if isinstance(default, tuple) and isinstance(value, list) else value
 
 
-def _seeds(seeds: object, workload: Workload, given: set[str]) -> list[int] | None:
+def _seeds(seeds: object, workload: Workload, given: set[str], points: int) -> list[int] | None:
     if seeds is None:
         return None
     if "seed" not in workload.defaults:
         raise ValueError(f"seeds must be left out: {workload.name} has no parameter `seed`")
     if "seed" in given:
         raise ValueError("seeds must be left out where the grid or fixed holds `seed`")
-    one = np.asarray(seeds).ndim == 0
-    chosen = range(count("seeds", seeds)) if one else cast(Iterable[object], seeds)
-    runs = [count("seeds", seed, at_least=0) for seed in chosen]
+    chosen = None if np.asarray(seeds).ndim == 0 else list(cast(Iterable[object], seeds))
+    many = count("seeds", seeds) if chosen is None else len(chosen)
+    if points * many > MOST_TASKS:
+        raise ValueError(f"grid and seeds must make at most {MOST_TASKS} tasks, got {points} × {many}; split the sweep")
+    runs = [count("seeds", seed, at_least=0) for seed in (range(many) if chosen is None else chosen)]
     if not runs or len(set(runs)) < len(runs):
         raise ValueError(f"seeds must be a number, or a list of different numbers, got {seeds!r}")
     return runs

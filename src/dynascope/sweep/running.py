@@ -13,10 +13,10 @@ import xarray as xr
 from dynascope.checks import Given, count, flag, scalar
 from dynascope.progress import progress_bar
 from dynascope.records import Json
-from dynascope.sweep.folder import RESULTS, Failure, SweepFolder
+from dynascope.sweep.folder import DAMAGED, RESULTS, Failure, SweepFolder
 from dynascope.sweep.pack_runner import run_pack
 from dynascope.sweep.plan import Grid, Plan, Seeds, Task, as_text, make_packs, make_plan
-from dynascope.sweep.table import FAILED, FINISHED, MISSING, gather, outcomes
+from dynascope.sweep.table import FAILED, FINISHED, MISSING, gathered, outcomes
 from dynascope.sweep.workload import Workload, as_workload
 
 HERE = "here"
@@ -51,7 +51,7 @@ def sweep(
     retry: also run again what failed before, with the code as it is now; what is finished stays
     pack_seconds: configurations that can be trained together are packed into tasks of about this length on one core
     timeout: seconds to wait for the scheduler's answer
-    trust_network: also accept a scheduler on another machine without TLS
+    trust_network: also accept a scheduler without TLS: whoever reaches it runs code as you
     reference: how `dynascope sweep retry` finds the experiment again
 
     A task that raises leaves its traceback in the folder and a warning at the end, and the others go on. The program
@@ -78,13 +78,25 @@ def sweep(
         scalar("timeout", timeout, above=0.0),
         flag("trust_network", trust_network),
     )
+    if scheduler is not None and workers is not None:
+        raise ValueError(f"workers must be left out: none are started on this machine with scheduler={scheduler!r}")
     folder = SweepFolder(out)
     with folder.locked():
         if flag("retry", retry):
             plan = _with_finished(plan, folder)
         folder.write_plan(plan, reference or _reference(experiment))
-        _compute(workload, plan, folder, where=where, retry=retry, pack_seconds=size, progress=progress)
-        table = gather(out)
+        for again in (retry, False):
+            _compute(workload, plan, folder, where=where, retry=again, pack_seconds=size, progress=progress)
+            table, damaged = gathered(folder)
+            if not damaged:
+                break
+            folder.set_aside(list(damaged))
+            warnings.warn(
+                f"{len(damaged)} results were damaged: they lie in {str(folder.path / DAMAGED)!r}, and are computed "
+                f"again ({next(iter(damaged.values()))})",
+                RuntimeWarning,
+                stacklevel=2,
+            )
     failed = int((table["outcome"] == FAILED).sum())
     if failed:
         warnings.warn(

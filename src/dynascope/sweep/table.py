@@ -3,6 +3,7 @@
 import json
 import os
 import time
+import warnings
 from collections.abc import Hashable
 
 import numpy as np
@@ -26,8 +27,9 @@ def gather(out: str | os.PathLike[str]) -> xr.Dataset:
 
     out: the folder of the sweep
 
-    What is missing or failed is NaN (text: empty; whole numbers become floats), `outcome` says which. Results whose own
-    coordinates differ are aligned, those of layers 1 to 4 with those of layers 1 to 6 for instance.
+    What is missing or failed is NaN (text: empty; whole numbers become floats), `outcome` says which. A result that is
+    damaged counts as missing, with a warning; the sweep, run again, computes it again. Results whose own coordinates
+    differ are aligned, those of layers 1 to 4 with those of layers 1 to 6 for instance.
 
     >>> import tempfile
     >>> from dynascope.sweep import sweep
@@ -39,12 +41,26 @@ def gather(out: str | os.PathLike[str]) -> xr.Dataset:
     >>> table["left"].values.tolist(), table["outcome"].values.tolist()
     ([0.5, 0.25], ['finished', 'finished'])
     """
+    table, damaged = gathered(SweepFolder(out))
+    if damaged:
+        words = f"{len(damaged)} results are damaged and count as missing; run the sweep again to compute them again"
+        warnings.warn(f"{words} ({next(iter(damaged.values()))})", RuntimeWarning, stacklevel=2)
+    return table
+
+
+def gathered(folder: SweepFolder) -> tuple[xr.Dataset, dict[str, str]]:
+    """The table, and what is wrong with results that could not be used, by address."""
     begun = time.perf_counter()
-    folder = SweepFolder(out)
     plan, _ = folder.read_plan()
     states = outcomes(folder, plan)
-    places = [index for index, state in enumerate(states) if state == FINISHED]
-    records = [folder.load(plan.tasks[index].key) for index in places]
+    found, damaged = {}, {}
+    for index, task in enumerate(plan.tasks):
+        if states[index] == FINISHED:
+            try:
+                found[index] = folder.load(task.key)
+            except (OSError, ValueError) as error:
+                states[index], damaged[task.key] = MISSING, str(error)
+    places, records = list(found), list(found.values())
     shape = tuple(map(len, plan.axes.values()))
     rows = _rows([_without_axes(record, plan) for record in records], places, len(plan.tasks))
     variables = {
@@ -57,7 +73,7 @@ def gather(out: str | os.PathLike[str]) -> xr.Dataset:
     )
     for name in variables:
         table[name].attrs = rows[name].attrs
-    return with_provenance(
+    complete = with_provenance(
         table,
         plan.name,
         {"grid": plan.axes, "fixed": json.loads(as_text(plan.fixed))},
@@ -67,11 +83,17 @@ def gather(out: str | os.PathLike[str]) -> xr.Dataset:
         wall_time=time.perf_counter() - begun,
         device=", ".join(sorted({json.loads(record.attrs.get("device", '"unknown"')) for record in records})) or "none",
     )
+    return complete, damaged
 
 
 def _without_axes(record: xr.Dataset, plan: Plan) -> xr.Dataset:
     """Drop what repeats the grid's values; refuse what would be confused with the grid."""
-    repeated = [name for name in plan.axes if name in record.variables and name not in record.dims]
+    own = json.loads(record.attrs["sweep"])["configuration"]
+    repeated = [
+        name
+        for name in plan.axes
+        if name in record.variables and not record[name].dims and record[name].item() == own.get(name)
+    ]
     record = record.drop_vars(repeated).drop_attrs(deep=False)
     clash = {str(name) for name in (*record.dims, *record.variables)} & {*plan.axes, "outcome", "task"}
     if clash:

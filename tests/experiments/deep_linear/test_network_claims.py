@@ -80,11 +80,13 @@ def test_other_times_are_caught(failed):
     learned = np.random.default_rng(0).normal(1.0, 0.01, (4, 32, 3)) * np.array([8.0, 13.0, 26.0])
     slower = {"gd": 1.0, "sgd": 1.0, "langevin": 1.0, "sgd, mean loss": 6.0}
 
-    def judged(sharp=0.8, **changed):
+    def judged(sharp=0.8, smaller=0.5, **changed):
         factors = np.array(list((slower | changed).values()))[:, None, None]
         values = (("optimiser", "trial", "mode"), learned * factors)
         found = {"learned": values, "peak": (values[0], 0.9 * values[1])}
         found["width"] = values[0], learned * np.array([1.0, sharp, 1.0, 1.0])[:, None, None]
+        found["smaller_learned"] = values[0][1:], 3 * learned[0]
+        found["smaller_width"] = values[0][1:], 3 * smaller * learned[0]
         record = xr.Dataset(found, {"optimiser": list(slower)})
         return failed("deep_linear/timescales", record.assign_attrs(config=json.dumps({"width": 12})))
 
@@ -92,6 +94,7 @@ def test_other_times_are_caught(failed):
     assert judged(sgd=1.1) == {"fig-3-same-time", "fig-3-modes"}
     assert judged(**{"sgd, mean loss": 5.0}) == {"fig-3-mean-loss"}
     assert judged(sharp=1.0) == {"fig-3-abrupt"}
+    assert judged(smaller=1.0) == {"fig-3-start"}
 
 
 SADDLES, SCALING, ENDS = (f"deep_linear/{name}" for name in ("saddles", "scaling", "mode_end_of_training"))
@@ -113,6 +116,8 @@ def staged():
         "rank": (dims, np.where(np.arange(4)[:, None, None] == 3, 8, rank)),  # isotropic noise raises it at once
         "half": (("optimiser", "trial", "mode"), half),
         "learned": (("optimiser", "trial", "mode"), half + 1.0),
+        "mean_learned": (("slow_trial", "mode"), 6.0 * (half[0, : saddles.SLOW] + 1.0)),
+        "slower": 6.0,
     }
     return xr.Dataset(values, {"time": times, "optimiser": list(saddles.METHODS)})
 
@@ -121,6 +126,8 @@ def test_other_stages_are_caught(staged, failed):
     assert failed(SADDLES, staged) == {"fig-2-longer"}  # gd and SGD take as long
     slower = staged["learned"] * xr.DataArray([1.0, 1.2, 1.0, 1.0], dims="optimiser")
     assert failed(SADDLES, staged.assign(learned=slower)) == set()
+    quick = staged.assign(mean_learned=staged["mean_learned"] / 6)
+    assert failed(SADDLES, quick) == {"fig-2-longer", "fig-2-mean-loss"}
     noisy = staged["rank"].isel(optimiser=[0, 3, 2, 3]).assign_coords(optimiser=staged["optimiser"])
     assert failed(SADDLES, staged.assign(rank=noisy)) == {"fig-2-rank", "fig-2-longer"}
     ahead = staged["rank"].shift(time=-160, fill_value=3)
@@ -150,6 +157,7 @@ def test_other_ends_are_caught(smoke, failed):
     assert failed(ENDS, record.assign(network_sgd=spread.isel(network_step=0))) == missing | {"mode-fig4a-network"}
     calm = record.assign(network_isotropic=record["network_sgd"])
     assert failed(ENDS, calm) == missing | {"mode-fig4c-network"}
+    assert failed(ENDS, record.assign(network_floor=2 * record["network_floor"])) == missing | {"mode-fig4b-floor"}
     assert failed(ENDS, record.assign(network_label=2 * record["network_label"])) == missing | {"mode-fig5-network"}
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynascope.experiments.elastic import collapse, direction
+from dynascope.experiments.elastic import collapse, direction, linearisation
 from dynascope.experiments.elastic.reference import looped_drift, solve_means
 from dynascope.measure.hyperplanes import separating_direction
 from dynascope.models.elastic import LocallyElastic
@@ -137,3 +137,34 @@ def test_starts_of_collapse_lie_where_they_should():
     assert np.all(amplitude[:, 0] < 0)
     assert np.all(amplitude[:, 1:] >= 1 - 1e-12)
     assert np.all(amplitude.mean(axis=1) > 0)
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    ("experiment", "claim", "changed"),
+    [
+        ("mean_path", "eq3-solution", {"binary_missed": lambda each: each + 1e-6}),
+        ("mean_path", "elastic-c5-constant", {"constant_missed": lambda each: each + 1e-6}),
+        ("mean_path", "d21-range", {"difference": lambda each: 1.1 * each}),
+        ("estimators", "elastic-d4", {"shared_missed": lambda each: each + 1e-3}),
+        ("estimators", "elastic-d5", {"apart_missed": lambda each: each + 1e-3}),
+        ("linearisation", "b6-margins", {"margin_missed": lambda each: each + 1e-6}),
+        ("linearisation", "b10-jacobian", {"jacobian_missed": lambda each: each + 1e-6}),
+        ("linearisation", "b12-second", {"expansion_order": lambda each: each - 1}),
+        ("linearisation", "b7-second", {"drift_order": lambda each: each - 1}),
+        ("collapse", "eq10-frame", {"frame_missed": lambda each: each + 1e-6}),
+        ("discrete_limit", "eq1-mean", {"binary_mean": lambda each: 0.5 * each}),
+    ],
+)
+def test_spoilt_closed_forms_are_caught(experiment, claim, changed, spoilt):
+    assert spoilt(experiment, **changed) == {claim}
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    ("name", "claims"), [("margin_jacobian", {"b10-jacobian", "b12-second"}), ("margins", {"b6-margins", "b7-second"})]
+)
+def test_spoilt_formulas_of_the_softmax_are_caught(name, claims, monkeypatch, failed):
+    right = getattr(linearisation, name)
+    monkeypatch.setattr(linearisation, name, lambda state: 1.1 * right(state))
+    assert failed("linearisation") >= claims

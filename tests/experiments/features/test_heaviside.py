@@ -19,8 +19,17 @@ def found(failed):
 
 @pytest.mark.ci
 def test_a_network_that_does_not_train_is_caught(found, monkeypatch):
-    monkeypatch.setattr(heaviside, "_EDGE", 1e-4)
+    monkeypatch.setattr(heaviside, "steady_rate", lambda *a: 1e-6)
     assert {"table-2.1-trained-quality", "fig-2.2-single-feature", "fig-2.2-fewer"} <= found()
+
+
+@pytest.mark.ci
+def test_networks_that_are_alike_are_caught(smoke, failed):
+    record, _ = smoke("features/heaviside")
+    alike = record["initial_utilization"].mean() + 0 * record["initial_utilization"]
+    assert "table-2.1-spread" in failed("features/heaviside", record.assign(initial_utilization=alike))
+    last = record["dimension_intensity_all"].mean("recipe").broadcast_like(record["dimension_intensity_all"])
+    assert "table-2.1-recipe" in failed("features/heaviside", record.assign(dimension_intensity_all=last))
 
 
 @pytest.mark.ci

@@ -29,6 +29,12 @@ SPOILT = {
     ),
     "limit": ("theorem_1", lambda r: {"amplification": 1.0001 * r["amplification"]}, {"eq6.14-limit"}),
     "printed overlap": ("diagonal", lambda r: {"overlap": r["overlap_printed"]}, {"eq3.13-overlap"}),
+    "eigenvalues without the square": (
+        "diagonal",
+        lambda r: {"intensity_form": r["intensity_rival"]},
+        {"eq3.11-modes"},
+    ),
+    "eigenfunctions that mix": ("diagonal", lambda r: {"overlaps": 0 * r["overlaps"] + 0.4}, {"eq3.11-modes"}),
     "square root of the sigmoid": (
         "two_layer",
         lambda r: {"strength_sigmoid": np.sqrt(r["strength_sigmoid"])},
@@ -49,10 +55,25 @@ SPOILT = {
         lambda r: {"missed": r["missed"] + 0.1, "noise_energy": r["noise_energy"] + 1.0},
         {"fig-1.3-hundredth"},
     ),
+    "the printed tail loses the signal": (
+        "overfitting",
+        lambda r: {name: r[name].roll(tail=1) for name in ("missed", "noise_energy")},
+        {"fig-1.3-hundredth", "fig-1.3-signal"},
+    ),
     "eigenfunctions of another size": (
         "eigenmodes",
         lambda r: {"mean_square": 1.2 * r["mean_square"]},
         {"alg1-spectrum"},
+    ),
+    "a kernel that grows as the target": (
+        "lazy_rich",
+        lambda r: {"kernel_form": 1.01 * r["kernel_form"]},
+        {"eq6.3-kernel"},
+    ),
+    "a kernel that knows no imbalance": (
+        "lazy_rich",
+        lambda r: {"kernel_change": r["kernel_change"].isel(imbalance=0).broadcast_like(r["kernel_change"])},
+        {"eq6.3-kernel", "sec6.2-lazier"},
     ),
     "another lever": ("levers", lambda r: {"through_target": 1.001 * r["through_target"]}, {"table-6.1-one-lever"}),
     "everything is learned": (
@@ -69,6 +90,14 @@ def test_a_wrong_formula_is_caught(case, smoke, failed):
     record, _ = smoke(f"linear_modes/{name}")
     assert not expected & failed(f"linear_modes/{name}", record)
     assert expected <= failed(f"linear_modes/{name}", record.assign(spoil(record)))
+
+
+def test_the_printed_tail_alone_decides_benign_overfitting(smoke, failed):
+    """With the errors of the weaker tail in its place the printed spectrum would be benign."""
+    record, _ = smoke("linear_modes/overfitting")
+    assert "fig-1.3-benign" in failed("linear_modes/overfitting", record)
+    swapped = {name: record[name].roll(tail=1) for name in ("missed", "noise_energy")}
+    assert "fig-1.3-benign" not in failed("linear_modes/overfitting", record.assign(swapped))
 
 
 WRONG = {

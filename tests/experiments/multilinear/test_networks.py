@@ -9,6 +9,7 @@ from dynascope.experiments.registry import find
 
 pytestmark = pytest.mark.ci  # networks are trained
 NAME = "multilinear/networks"
+SHAPES = {"fig-5.1a-shape", "fig-5.1b-shape"}
 FORESEEN = {"fig-5.1a-networks", "fig-5.1b-networks", "fig-5.1b-corrected", "fig-5.1c-networks"}
 
 
@@ -53,20 +54,27 @@ def scaled(record, factor):
 OTHER = {
     "like the first": (like_the_first, FORESEEN | {"fig-5.1a-instances", "fig-5.1c-preference"}),
     "like one, stretched": (like_one_stretched, FORESEEN),
-    "like the model": (like_the_model, {"fig-5.1a-tail", "fig-5.1b-abrupt"}),
+    "like the model": (like_the_model, {"fig-5.1a-tail", "fig-5.1b-abrupt", "fig-5.1a-shape"}),
     "in order": (in_order, {"table-5.1-outliers"}),
     "too strong": (lambda record: scaled(record, 4.5), {"table-5.1-range"}),
     "too weak": (lambda record: scaled(record, 0.9), {"table-5.1-first"}),
-    "another size": (lambda record: record.assign(as_printed=True), {"fig-5.2-numbers"}),
+    "another size": (
+        lambda record: record.assign(as_printed=True),
+        {"fig-5.2-numbers", "fig-5.2-code", "fig-5.2-code-data"},
+    ),
 }
 
 
 def test_the_claims_hold_on_the_networks_as_they_are(record, failed):
-    assert failed(NAME, record) <= FORESEEN  # which small networks do not settle
+    assert failed(NAME, record) <= FORESEEN | SHAPES  # which small networks do not settle
 
 
 def test_the_model_holds_where_it_is_right(record, failed):
     assert not {"fig-5.1a-networks", "fig-5.1b-corrected"} & failed(NAME, like_the_model(record))
+
+
+def test_the_shape_is_to_blame_where_one_stretched_curve_says_all(record, failed):
+    assert "fig-5.1a-shape" not in failed(NAME, like_one_stretched(record))  # data have too few runs here
 
 
 @pytest.mark.parametrize("case", OTHER)

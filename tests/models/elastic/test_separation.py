@@ -131,3 +131,9 @@ def test_a_noise_grid_gives_one_curve_each():
 def test_bad_input(change, message):
     with pytest.raises(ValueError, match=message):
         LocallyElastic().separation_probability(**({"times": [1.0], "start": np.eye(3)} | change))
+
+
+def test_growth_beyond_any_power_is_not_given_as_one():
+    found = verdict(PowerLaw(1.0, 0.5), PowerLaw(0.2, 0.5), geometry="logits")
+    assert found.exponent > 1e4
+    assert "grows faster than t^100 by then" in found.reason

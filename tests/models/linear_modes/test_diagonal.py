@@ -85,7 +85,7 @@ def test_times_and_overlap_are_those_of_3_12_and_corrected_3_13(ratio, start, ta
     )
     overlap = 1 / (1 + odds ** ((1 - ratio) / (1 + ratio)))
     np.testing.assert_allclose(network.stage_overlap(), [overlap], rtol=1e-9)
-    printed = 1 / (1 + odds * (ratio - 1) / (ratio + 1))
+    printed = 1 / (1 + odds ** ((ratio - 1) / (ratio + 1)))
     np.testing.assert_allclose(network.stage_overlap(published=True), [printed], rtol=1e-12)
     assert network.is_stage_like(share)[0] == (overlap < share)
 

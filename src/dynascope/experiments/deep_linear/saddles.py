@@ -5,12 +5,13 @@ A network of depth 6 learns one mode after another.
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from dynascope import plots
-from dynascope.experiments.claims import Claim, Judgement, above, below
+from dynascope.experiments.claims import Claim, Judgement, above, below, equal
 from dynascope.experiments.deep_linear.drawing import each_mode
 from dynascope.experiments.deep_linear.reading import time_to_reach
 from dynascope.experiments.experiment import Axes, Experiment, Panels
@@ -19,6 +20,7 @@ from dynascope.models.deep_linear import DeepLinear
 from dynascope.statistics.errors import Estimate, over_trials
 
 METHODS = ("gd", "sgd", "langevin", "isotropic")
+SLOW = 8  # trials that SGD with the mean-reduced loss has, for it takes outputs/2 times as long
 
 
 @dataclass(frozen=True)
@@ -34,27 +36,32 @@ class Config:
     dt: float = 0.005
     isotropic_noise: float = 1.0
     save_points: int = 301
-    seed: int = 2
+    seed: int = 12  # bounds of the claims were set on runs with the seed 2
 
 
 def run(config: Config) -> xr.Dataset:
     """Train the same networks by all four optimisers."""
-    net = DeepLinear(config.depth, config.width, config.teacher, init_exponent=config.init_exponent)
-    parts = []
+    net = DeepLinear(
+        config.depth, config.width, config.teacher, init_exponent=config.init_exponent, network_seed=config.seed
+    )
+    parts, slower = [], config.width / 2
+    common: dict[str, Any] = {"seed": config.seed, "save_points": config.save_points}
+    mean = net.simulate(slower * config.duration, SLOW, method="sgd", reduction="mean", **common)
     for method in METHODS:
         trained = net.simulate(
             config.duration,
             config.trials,
             method=method,
-            seed=config.seed,
-            save_points=config.save_points,
+            **common,
             isotropic_noise=config.isotropic_noise,
             dt=None if method in ("gd", "sgd") else config.dt,
         )
         kept = trained[["loss", "amplitude", "rank"]]
         kept = kept.assign(learned=time_to_reach(trained), half=time_to_reach(trained, 0.5))
         parts.append(kept.drop_attrs(deep=False))
-    return xr.concat(parts, "optimiser", join="override").assign_coords(optimiser=list(METHODS))
+    record = xr.concat(parts, "optimiser", join="override").assign_coords(optimiser=list(METHODS))
+    learned = time_to_reach(mean).rename(trial="slow_trial").reset_coords(drop=True)
+    return record.assign(mean_learned=learned, slower=slower)
 
 
 def _order(record: xr.Dataset) -> Judgement:
@@ -79,7 +86,10 @@ def _rank(record: xr.Dataset) -> Judgement:
     learned = _half_learned(record).sel(optimiser=["gd", "sgd"])
     rises = _rises(record).sel(optimiser=learned["optimiser"])
     placed = ((rises > learned.shift(mode=1)) & (rises < learned)).isel(mode=slice(1, None))
-    note = "share of later rises between half of the mode before and half of its own; gd, sgd. Most: above 1/2"
+    note = (
+        "share of later rises between half of the mode before and half of its own; gd, sgd. Most: above 1/2, which "
+        "was set on other networks"
+    )
     return above(over_trials(placed.mean("mode")), 0.5, note=note)
 
 
@@ -105,17 +115,26 @@ def _slowing(record: xr.Dataset, *methods: str) -> Estimate:
 
 
 def _plateaus(record: xr.Dataset, *methods: str) -> Judgement:
-    note = f"rate of decay midway over the slower of those at both modes; {', '.join(methods)}. Without plateaus: 1"
+    note = (
+        f"rate of decay midway over the slower of those at both modes; {', '.join(methods)}. Without plateaus: 1. "
+        "Thirds of the time between modes were chosen on other networks"
+    )
     return below(_slowing(record, *methods), 1.0, note=note)
 
 
 def _longer(record: xr.Dataset) -> Judgement:
     learned = record["learned"]
     log = over_trials(np.log(learned.sel(optimiser="sgd") / learned.sel(optimiser="gd")))
-    note = (
-        "SGD over gd per mode, logarithm, with the theory's loss; fig-3-mean-loss has what the mean over outputs adds"
-    )
+    note = "SGD over gd per mode, logarithm, with the theory's loss. Why: fig-2-mean-loss, the mean over outputs"
     return above(log, 0.0, note=note)
+
+
+def _mean_loss(record: xr.Dataset) -> Judgement:
+    gd = record["learned"].sel(optimiser="gd").isel(trial=slice(SLOW)).transpose("trial", "mode")
+    slow = record["mean_learned"].transpose("slow_trial", "mode")
+    log = over_trials(np.log(slow.values / gd.values), axis=0)
+    note = f"logarithm of SGD over gd per mode; 5 % as in fig-3-modes; rival: the theory's loss. {SLOW} networks"
+    return equal(log, np.log(float(record["slower"])), 0.05, rival=0.0, note=note)
 
 
 def _draw_methods(record: xr.Dataset, ax: Axes, *, name: str) -> None:
@@ -165,6 +184,13 @@ EXPERIMENT = Experiment(
             _longer,
             deep_linear(figure="2(d)"),
             settles_at="laptop",
+        ),
+        Claim(
+            "fig-2-mean-loss",
+            "under SGD with the loss averaged over outputs modes take outputs/2 times longer than with its sum",
+            _mean_loss,
+            deep_linear(figure="2(d)", section="H.1"),
+            kind="derived",
         ),
         Claim(
             "fig-2-isotropic",

@@ -3,8 +3,11 @@
 NAMES = (
     "binary_separation",
     "tail_index",
+    "general_geometry",
+    "separability",
     "discrete_limit",
     "linearisation",
+    "first_order",
     "estimators",
     "mean_path",
     "drift",

@@ -17,7 +17,7 @@ from dynascope.experiments.claims import Claim, Judgement, corrected, equal
 from dynascope.experiments.elastic.reference import SOLVER_ERROR, power_law, solve_means
 from dynascope.experiments.experiment import Axes, Experiment, Figure
 from dynascope.experiments.sources import elastic
-from dynascope.measure.collapse import etf_distance
+from dynascope.measure.collapse import etf_distance, simplex_etf
 from dynascope.models.elastic import LocallyElastic
 from dynascope.models.elastic.geometry import margin_amplitudes, margin_directions
 from dynascope.models.elastic.strengths import PowerLaw
@@ -44,7 +44,15 @@ def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
     found = [_follow_all(_starts(random, classes, config.starts), config) for classes in _CLASSES]
     record = xr.concat([each for each, _ in found], xr.DataArray(list(_CLASSES), dims="classes", name="classes"))
-    return record.merge(found[0][1])
+    frames = [_frame(classes, config.seed) for classes in _CLASSES]
+    return record.merge(found[0][1]).assign(frame_missed=("classes", frames))
+
+
+def _frame(classes: int, seed: int) -> float:
+    """How far the vectors of (10), in two dimensions more than classes, are from unit length and angles all alike."""
+    frame = simplex_etf(classes, classes + 2, seed=seed)
+    alike = np.where(np.eye(classes) == 1, 1.0, -1 / (classes - 1))
+    return float(np.abs(frame @ frame.T - alike).max())
 
 
 def _starts(random: np.random.Generator, classes: int, number: int) -> np.ndarray:
@@ -207,6 +215,12 @@ EXPERIMENT = Experiment(
     run,
     kind="equation",
     claims=(
+        Claim(
+            "eq10-frame",
+            "the columns of (10) have length 1 and cosines −1/(K−1)",
+            lambda r: equal(r["frame_missed"], 0.0, 1e-12, note="K = 3, 4, 7 in K + 2 dimensions, random Q"),
+            elastic("10"),
+        ),
         Claim(
             "elastic-collapse-rate",
             "where B → −∞ and the classes' mean amplitude is positive, the distance from an ETF vanishes as "

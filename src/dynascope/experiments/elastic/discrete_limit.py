@@ -42,9 +42,25 @@ def run(config: Config) -> xr.Dataset:
         each = xr.Dataset({name: (("class", "feature"), values) for name, values in means.items()})
         found.append(each.assign(noisy=_distance(last), quiet=_distance(still)))
     record = xr.concat(found, xr.Variable("step_size", list(config.step_sizes), {"long_name": "step size h"}))
+    record = record.merge(_binary(config))
     record["exact_mean"] = (("class", "feature"), noisy.mean_path([_END], _START)[0])
     record["exact_variance"] = float(np.trace(noisy.covariance([_END], config.samples)[0]))
     return record
+
+
+def _binary(config: Config) -> xr.Dataset:
+    """Two classes in one dimension, (1): class means over trials beside Euler's steps of (3), by a loop of its own."""
+    start, size = np.array([[1.0], [0.4]]), config.step_sizes[0]
+    model = LocallyElastic(2, 1, _INTRA, _INTER, "isotropic", noise=_NOISE)
+    options: dict[str, Any] = {"seed": config.seed, "save_points": 2, "start": start, "discrete": True}
+    run = model.simulate(_END, size, config.samples, config.trials, **options)
+    mean = over_trials(run["class_mean"].isel(time=-1, feature=0))
+    one, two = start[:, 0]
+    for _ in range(round(_END / size)):
+        one, two = one + size * (_INTRA * one + _INTER * two) / 2, two + size * (_INTER * one + _INTRA * two) / 2
+    alone = (1 + size * _INTRA / 2) ** round(_END / size) * start[:, 0]
+    found = {"binary_mean": mean.mean, "binary_error": mean.error, "binary_euler": [one, two], "binary_alone": alone}
+    return xr.Dataset({name: ("side", values) for name, values in found.items()})
 
 
 def _last(model: LocallyElastic, size: float, config: Config) -> xr.DataArray:
@@ -60,6 +76,11 @@ def _distance(last: xr.DataArray) -> tuple[str, np.ndarray]:
 def _follows_euler(record: xr.Dataset) -> Judgement:
     mean = Estimate(record["mean"].values, record["error"].values)
     return equal(mean, record["euler"], note=f"all entries, h = {record['step_size'].values}")
+
+
+def _follows_binary(record: xr.Dataset) -> Judgement:
+    mean, euler = Estimate(record["binary_mean"].values, record["binary_error"].values), record["binary_euler"].values
+    return equal(mean, euler, rival=record["binary_alone"].values, note="α = 1, β = 0.3; rival: classes alone, β = 0")
 
 
 def _ordered(record: xr.Dataset) -> Judgement:
@@ -106,6 +127,13 @@ EXPERIMENT = Experiment(
     Config(),
     run,
     claims=(
+        Claim(
+            "eq1-mean",
+            "two classes that are trained on one sample at a time follow Euler's steps of (3) on average",
+            _follows_binary,
+            elastic("1, 3"),
+            "derived",
+        ),
         Claim(
             "eq5-mean",
             "class means of the discrete process follow Euler's steps of the LE-ODE on average",

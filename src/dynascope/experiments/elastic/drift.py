@@ -15,7 +15,7 @@ from dynascope.experiments.claims import Claim, Judgement, above, corrected, equ
 from dynascope.experiments.elastic.reference import looped_drift
 from dynascope.experiments.elastic.tables import by_row
 from dynascope.experiments.experiment import Axes, Experiment, Panels, recorded
-from dynascope.experiments.sources import elastic
+from dynascope.experiments.sources import Source, elastic
 from dynascope.models.elastic import LocallyElastic
 from dynascope.models.elastic.geometry import geometry_blocks
 from dynascope.statistics.errors import Estimate, over_trials
@@ -235,6 +235,19 @@ def _kronecker(record: xr.Dataset) -> Judgement:
     return corrected(moved, expected, published=printed, note=note)
 
 
+def _once(record: xr.Dataset) -> Judgement:
+    """Displacement by the blocks E_kl P_kl H_kl of the slides, and another 1/K beside it as the rival."""
+    moved, expected = recorded(record, "displacement"), record["displacement_expected"].values
+    note = f"mean displacement of one iteration, balanced and with class probabilities {_PROBABILITIES}"
+    return equal(moved, expected, rival=expected / 3, note=f"{note}; blocks E_kl P_kl H_kl")
+
+
+def _twice(record: xr.Dataset) -> Judgement:
+    moved, expected = recorded(record, "displacement"), record["displacement_expected"].values
+    note = "P has the probabilities already, 1/K each where classes are balanced: K divides once, as in (5)"
+    return corrected(moved, expected, published=expected / 3, note=note)
+
+
 def _moved_samples(record: xr.Dataset) -> Judgement:
     gap = abs(record["sample_printed"] - record["sample_expected"])
     chosen = record.isel(feature=gap.argmax("feature"))  # for each class where the statements differ most
@@ -329,6 +342,16 @@ EXPERIMENT = Experiment(
             "M = (E ⊗ I) ∘ H/K, and (E ⊗ P) ∘ H/K",
             _kronecker,
             elastic(section="E", theorem="Theorem 3.1", place="proof"),
+        ),
+        Claim(
+            "slides-sampling",
+            "M has the blocks E_kl P_kl H_kl, with nothing divided by K",
+            _once,
+            Source("elastic-slides", equation="3"),
+            "derived",
+        ),
+        Claim(
+            "elastic-e-sampling", "M has the blocks E_kl P_kl H_kl/K for a stochastic P", _twice, elastic(section="E")
         ),
         Claim("elastic-c12-samples", "E X_i(t) = X_i(0) + M X̄(t) − X̄(0)", _moved_samples, elastic("C.12")),
     ),

@@ -13,12 +13,13 @@ import xarray as xr
 
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, corrected, equal
+from dynascope.experiments.elastic.tables import by_row
 from dynascope.experiments.experiment import Axes, Experiment, Panels
 from dynascope.experiments.sources import elastic
 from dynascope.models.elastic import LocallyElastic
 from dynascope.models.elastic.geometry import margin_amplitudes, margin_directions
 from dynascope.models.elastic.mean_path import general_path
-from dynascope.models.elastic.softmax import margin_jacobian, margins
+from dynascope.models.elastic.softmax import linearise, margin_jacobian, margins
 
 _MODEL = partial(LocallyElastic, 3, 3, 3.0, -0.3, "softmax")
 _START = elastic(section="B.2", place="around initialisation")
@@ -46,6 +47,7 @@ def run(config: Config) -> xr.Dataset:
     left, amplitude, directions = margins(path), margin_amplitudes(path), margin_directions(3, 3)
     lengths = np.linalg.norm(left, axis=-1) * np.linalg.norm(directions[0])
     slopes, errors = _derivatives(model, random.standard_normal((config.states, 3, 3)))
+    expanded = by_row("state", [_expand(random, model.drift(0.0)) for _ in range(config.states)])
     return xr.Dataset(
         {
             "path": (("time", "class", "feature"), path),
@@ -58,7 +60,7 @@ def run(config: Config) -> xr.Dataset:
             "start_residue": (("class", "feature"), offset),
         },
         coords={"time": ("time", times, {"units": "iterations × step size"}), "size": list(_SIZES)},
-    )
+    ).merge(expanded)
 
 
 def _affine_path(times: np.ndarray, start: np.ndarray, matrix: np.ndarray, offset: np.ndarray) -> np.ndarray:
@@ -90,6 +92,32 @@ def _derivatives(model: LocallyElastic, states: np.ndarray) -> tuple[np.ndarray,
     return np.array(slopes), np.array(errors)
 
 
+def _expand(random: np.random.Generator, kernel: np.ndarray) -> dict[str, float]:
+    """At a random φ: Ψ and J beside automatic derivatives, and the order of what (B.12) and (B.7) leave out."""
+    around, ahead = 2 * random.standard_normal((3, 3)), random.standard_normal((3, 3))
+
+    def loss(state: jax.Array) -> jax.Array:
+        return -jnp.trace(jax.nn.log_softmax(state, axis=-1))
+
+    with jax.enable_x64(True):
+        slope, bend = (np.asarray(part(loss)(jnp.asarray(around))) for part in (jax.grad, jax.hessian))
+    jacobian, left = margin_jacobian(around), margins(around)
+    matrix, offset = linearise(kernel, around)
+    missed: list[list[float]] = []
+    for size in _SIZES:
+        z = around + size * ahead
+        expansion = left.ravel() + jacobian @ around.ravel() - jacobian @ z.ravel()
+        drift = kernel @ margins(z).ravel() - matrix @ z.ravel() - offset.ravel()
+        missed.append([float(np.linalg.norm(margins(z).ravel() - expansion)), float(np.linalg.norm(drift))])
+    orders = np.log10(np.array(missed[0]) / missed[1])
+    return {
+        "margin_missed": float(np.abs(left + slope).max()),
+        "jacobian_missed": float(np.abs(jacobian - bend.reshape(9, 9)).max()),
+        "expansion_order": float(orders[0]),
+        "drift_order": float(orders[1]),
+    }
+
+
 def _signed(record: xr.Dataset) -> Judgement:
     note = "regression of the automatic derivative on Θ J(φ) at random states; (B.12) has the right sign"
     return corrected(record["derivative_slope"].values, -1.0, 1e-9, published=1.0, note=note)
@@ -105,6 +133,11 @@ def _early(record: xr.Dataset) -> Judgement:
     order = np.log10(record["linear_error"].values[:, 0] / record["linear_error"].values[:, 1])
     note = "order of the error between |x| = 1e-2 and 1e-3; bound 0.05: the cubic term"
     return equal(order, 2.0, 0.05, rival=1.0, error=0.0, note=note)
+
+
+def _second(record: xr.Dataset, name: str) -> Judgement:
+    note = "order of the error between |z − φ| of 1e-2 and 1e-3, median of random φ; bound 0.05: the cubic term"
+    return equal(float(record[name].median()), 2.0, 0.05, rival=1.0, error=0.0, note=note)
 
 
 def _last_decade(record: xr.Dataset, name: str, scale: np.ufunc = np.positive) -> np.ndarray:
@@ -148,6 +181,31 @@ EXPERIMENT = Experiment(
     Config(),
     run,
     claims=(
+        Claim(
+            "b6-margins",
+            "the drift is Θ (e − softmax X): minus the gradient of cross-entropy by logits",
+            lambda r: equal(r["margin_missed"].max(), 0.0, 1e-12, note="automatic gradient at random states"),
+            elastic("B.6"),
+        ),
+        Claim(
+            "b10-jacobian",
+            "the softmax of a class has the Jacobian diag p − p pᵀ, that of all classes is block diagonal",
+            lambda r: equal(r["jacobian_missed"].max(), 0.0, 1e-12, note="automatic derivative at random states"),
+            elastic("B.10"),
+        ),
+        Claim(
+            "b7-second",
+            "linearised about any φ, with −J, the drift errs in second order",
+            lambda r: _second(r, "drift_order"),
+            elastic("B.7, B.14"),
+            "derived",
+        ),
+        Claim(
+            "b12-second",
+            "Ψ(z) = Ψ(φ) + J φ − J z up to what is of second order",
+            lambda r: _second(r, "expansion_order"),
+            elastic("B.12"),
+        ),
         Claim("b11-sign", "the drift of (B.4) linearised about φ has the matrix +Θ J(φ)", _signed, elastic("B.11")),
         Claim("b14-start", "about equal logits the residue is Ψ(u) = d", _residue, _START),
         Claim("b14-early", "the linear drift about equal logits errs quadratically in |x|", _early, _START),

@@ -15,6 +15,8 @@ from dynascope.experiments.elastic.reference import SOLVER_ERROR, Law, looped_dr
 from dynascope.experiments.experiment import Axes, Experiment, Panels
 from dynascope.experiments.sources import elastic
 from dynascope.models.elastic import LocallyElastic
+from dynascope.models.elastic.difference import relative_difference
+from dynascope.models.elastic.geometry import margin_directions
 from dynascope.models.elastic.strengths import PowerLaw
 
 _ISOTROPIC = ((2, 1), (3, 3), (5, 2), (7, 7))  # (classes, features)
@@ -47,6 +49,9 @@ def run(config: Config) -> xr.Dataset:
         record[f"{geometry}_error"] = ((f"{geometry}_shape", "draw"), worst)
         names = [f"K={classes}, p={features}" for classes, features in shapes]
         record = record.assign_coords({f"{geometry}_shape": names})
+    for name, shape in (("binary", (2, 1)), ("constant", (4, 3))):
+        record[f"{name}_missed"] = ("draw", [_constant_missed(random, times, *shape) for _ in range(config.draws)])
+    record["difference"] = (("case", "norm"), _differences(random))
     return xr.merge([record, _examine_printed(random, times, config), _examine_offset(random, times)])
 
 
@@ -57,6 +62,30 @@ def _random_error(random: np.random.Generator, times: np.ndarray, geometry: str,
     path = LocallyElastic(classes, features, intra, inter, geometry).mean_path(times, start)
     solved = solve_means(times, start, plain_intra, plain_inter, geometry)
     return float(np.abs(path - solved).max() / np.abs(solved).max())
+
+
+def _constant_missed(random: np.random.Generator, times: np.ndarray, classes: int, features: int) -> float:
+    """Largest distance of c exp(λ₀ t) + c₀ exp(λ₁ t), constant strengths, from a solver; relative."""
+    intra, inter = random.uniform(-1.0, 1.5, 2)
+    start = random.standard_normal((classes, features))
+    shared = start.mean(axis=0)
+    apart_rate, shared_rate = (intra - inter) / classes, (intra + (classes - 1) * inter) / classes
+    at = times[:, None, None]
+    stated = (start - shared) * np.exp(apart_rate * at) + shared * np.exp(shared_rate * at)
+    solved = solve_means(times, start, power_law(intra), power_law(inter), "isotropic")
+    return float(np.abs(stated - solved).max() / np.abs(solved).max())
+
+
+def _differences(random: np.random.Generator) -> np.ndarray:
+    """(D.21), along the margins and plain: least and largest of random class means, of opposite, of equal ones."""
+    one, other = random.standard_normal((2, 500, 3, 3)) * random.uniform(0.1, 10.0, (2, 500, 1, 1))
+    frame = margin_directions(3, 3)[None]
+    rows = []
+    for norm in ("logits", "isotropic"):
+        found = relative_difference(one, other, norm)
+        ends = [float(relative_difference(frame, sign * frame, norm).max()) for sign in (-1, 1)]
+        rows.append([float(found.min()), float(found.max()), *ends])
+    return np.array(rows).T
 
 
 def _random_strength(random: np.random.Generator) -> tuple[PowerLaw | Law, Law]:
@@ -153,6 +182,13 @@ def _fitted_error(record: xr.Dataset) -> xr.DataArray:
     return abs(record["at_worst_fitted"] - record["at_worst_solved"]) / record["scale"]
 
 
+def _ranges(record: xr.Dataset) -> Judgement:
+    least, largest, opposite, same = record["difference"].transpose("case", "norm").values
+    note = "0 for equal and 2 for opposite class means along the margins, both norms; random ones in between"
+    inside = [float(np.clip(each, 0.0, 2.0).sum() - each.sum()) for each in (least, largest)]
+    return equal([*opposite, *same, *inside], [2.0, 2.0, 0.0, 0.0, 0.0, 0.0], 1e-12, note=note)
+
+
 def _varying_ratio(record: xr.Dataset) -> Judgement:
     apart = record.where(record["inter_index"] != _INTRA_INDEX, drop=True)
     solved, exact, printed, scale = (apart[name].values for name in _AT_WORST)
@@ -210,6 +246,18 @@ EXPERIMENT = Experiment(
             elastic("7", theorem="Proposition 3.2"),
         ),
         Claim(
+            "eq3-solution",
+            "two classes in one dimension are (c₁ ∓ c₂)/2 times exp((α ∓ β) t/2), added and subtracted",
+            lambda r: equal(r["binary_missed"], 0.0, SOLVER_ERROR, note="random α, β and starts, relative"),
+            elastic("3"),
+        ),
+        Claim(
+            "elastic-c5-constant",
+            "isotropic class means are c exp(λ₀ t) + c₀ exp(λ₁ t) with constant strengths",
+            lambda r: equal(r["constant_missed"], 0.0, SOLVER_ERROR, note="K = 4, p = 3, relative"),
+            elastic("C.5"),
+        ),
+        Claim(
             "elastic-l-model-path",
             "logit class means are known exactly for K = 3, 4, 7, p ≥ K and any α(t), β(t): two growths and one "
             "quadrature",
@@ -232,6 +280,7 @@ EXPERIMENT = Experiment(
             _varying_ratio,
             _EQ_9,
         ),
+        Claim("d21-range", "RD ranges from 0 to 2", _ranges, elastic("D.21")),
         Claim(
             "elastic-c11-offset",
             "X̄(t) = X̄(0) + Σ c_i u_i exp(μ_i t) with X̄(0) = Σ c_i u_i",

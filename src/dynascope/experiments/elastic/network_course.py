@@ -19,5 +19,5 @@ EXPERIMENT = Experiment(
     needs=("torch",),
     smoke=SMALL | {"per_class": 100, "steps": 1200, "records": 50, "trials": 12},
     laptop={"probes": 40, "steps": 8000, "records": 80, "trials": 16},
-    adapted="class means over a probe set, except in Figure D.1",
+    adapted="growth of A, Figures D.6 and D.10 on class means over a probe set",
 )

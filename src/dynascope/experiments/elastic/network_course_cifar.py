@@ -11,7 +11,7 @@ _DIGITS = {"data": "digits", "per_class": 100, "pair": (0, 1)}  # they stand for
 
 EXPERIMENT = Experiment(
     FIGURES,
-    Config(data="cifar10", per_class=5000, probes=1000, steps=300_000, pair=(1, 2), drawn=False),
+    Config(data="cifar10", per_class=5000, probes=1000, steps=300_000, pair=(1, 2), window=551),
     run,
     claims=claims_on("CIFAR", CIFAR),
     picture=PICTURE,
@@ -20,5 +20,5 @@ EXPERIMENT = Experiment(
     needs=("torch", "sklearn"),
     smoke=SMALL | _DIGITS | {"learning_rate": 0.03, "steps": 800, "records": 50, "trials": 12},
     laptop={"per_class": 2000, "probes": 40, "steps": 8000, "records": 80, "trials": 16},
-    adapted="class means over a probe set",
+    adapted="growth of A, Figures D.6 and D.10 on class means over a probe set",
 )

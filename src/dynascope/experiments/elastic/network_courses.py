@@ -12,6 +12,7 @@ import xarray as xr
 from jaxtyping import Float, Int
 
 from dynascope import plots
+from dynascope.experiments.elastic.network_drawn import drawn_means, filled, last_updates, read_drawn
 from dynascope.experiments.elastic.network_imitation import draw_differences, draw_paths, imitations
 from dynascope.experiments.elastic.network_training import (
     Training,
@@ -28,31 +29,37 @@ from dynascope.models.elastic.estimate import estimate_strengths
 from dynascope.statistics.stages import learning_stages
 
 FIGURES = elastic(figure="1, 3, 5, D.1, D.7–D.10")
-WINDOW = 191  # of Figure 3
-_WINDOWS = (11, 51, 101, WINDOW, 301)  # the others of Figure D.1
+_WINDOWS = (11, 51, 101, 301)  # of Figure D.1
 
 
 @dataclass(frozen=True)
 class Config(Training):
-    """One ensemble with true labels. `pair`: the classes whose difference gives the direction of Figure 1."""
+    """One ensemble with true labels.
+
+    pair: the classes whose difference gives the direction of Figure 1
+    window: updates over which Figure 3 differentiates
+    """
 
     pair: tuple[int, int] = (0, 1)
-    drawn: bool = True  # also follow the logits of the drawn samples, as the source does (Figure D.1)
+    window: int = 191
 
 
 def run(config: Config) -> xr.Dataset:
     """Train, then read everything off the recorded logits."""
     data = pictures(config)
-    trained = train(config, data, keep_outputs=True, keep_drawn=config.drawn)
+    trained = train(config, data, keep_outputs=True, keep_drawn=True)
     record = trained[["class_mean", "loss", "accuracy"]].drop_attrs()
     steps, means = record["step"].values, record["class_mean"].values.astype(float)
     strengths = read_strengths(steps, means)
     begin = float(strengths["reference_time"][0])
+    drawn, own = (trained[name].values[:, :, 0] for name in ("drawn_output", "drawn_label"))
+    path = filled(drawn_means(drawn, own))
     parts = [record, strengths, growth_of_each(steps, means), growth_of_mean(steps, means), _stages(steps, means)]
-    parts.append(imitations(trained, begin, strengths, config.seed))
-    parts.append(_projection(trained["output"].values, data[3], config.pair))
+    parts.append(imitations(trained, path, begin, strengths, config.seed))
+    parts += [_projection(trained["output"].values, data[3], config.pair), _separation(drawn, own, trained, data[3])]
+    parts.append(read_drawn(drawn, own, config.window, config.seed))
     merged = xr.merge(parts)
-    return merged.merge(_windows(trained, merged)) if config.drawn else merged
+    return merged.merge(_windows(path, merged, config.window))
 
 
 def _stages(steps: np.ndarray, means: np.ndarray) -> xr.Dataset:
@@ -63,66 +70,68 @@ def _stages(steps: np.ndarray, means: np.ndarray) -> xr.Dataset:
 def _projection(
     outputs: Float[np.ndarray, "trial step sample logit"], labels: np.ndarray, pair: tuple[int, int]
 ) -> xr.Dataset:
-    """Samples of one network along (C.24) over time, and how well that direction parts the classes of each network.
+    """Samples of one network along (C.24) over time."""
+    first = outputs[0].astype(float)
+    members = [np.flatnonzero(labels == k) for k in range(first.shape[-1])]
+    ends = [first[-1, members[k]].mean(axis=0) for k in pair]
+    some, shown = np.concatenate([each[:10] for each in members]), ends[0] - ends[1]
+    along = first[:, some] @ (shown / np.linalg.norm(shown))
+    return xr.Dataset({"projected": (("step", "sample"), along), "sample_class": ("sample", labels[some])})
 
-    `misplaced`: share of pairs of samples of two classes in the wrong order, worst two classes; for every choice of the
-    two class means that give the direction, at the start and at the end.
+
+def _separation(
+    drawn: Float[np.ndarray, "trial update logit"],
+    own: Int[np.ndarray, "trial update"],
+    trained: xr.Dataset,
+    labels: Int[np.ndarray, " sample"],
+) -> xr.Dataset:
+    """How well the difference of two class means parts the classes of each network, (trial, direction, pair).
+
+    Share of samples of two classes in the wrong order, at the end: `misplaced` of the last samples that were drawn,
+    `misplaced_unseen` of the probe.
     """
-    outputs = outputs.astype(float)
-    members = [np.flatnonzero(labels == k) for k in range(outputs.shape[-1])]
-    last = np.stack([outputs[:, -1, each].mean(axis=1) for each in members], axis=1)  # (trial, class, logit)
-    pairs = list(combinations(range(len(members)), 2))
-    directions = np.stack([last[:, k] - last[:, other] for k, other in pairs])  # (pair, trial, logit)
-    along = np.einsum("cmsl,pcl->pmcs", outputs[:, [0, -1]], directions)
+    late = last_updates(drawn.shape[1])
+    unseen = trained["output"].isel(step=-1).values
+    found = {
+        "misplaced": np.stack([_misplaced(*each) for each in zip(drawn[:, late], own[:, late], strict=True)]),
+        "misplaced_unseen": np.stack([_misplaced(each, labels) for each in unseen]),
+    }
+    pairs = [f"{k}–{other}" for k, other in combinations(range(drawn.shape[2]), 2)]
+    dims = ("trial", "direction", "pair")
+    return xr.Dataset({name: (dims, each) for name, each in found.items()}, {"direction": pairs, "pair": pairs})
+
+
+def _misplaced(
+    logits: Float[np.ndarray, "sample logit"], labels: Int[np.ndarray, " sample"]
+) -> Float[np.ndarray, "direction pair"]:
+    members = [logits[labels == k].astype(float) for k in range(logits.shape[1])]
+    pairs = list(combinations(members, 2))
     shares = []
     for k, other in pairs:
-        lower = (along[..., members[k], None] < along[..., None, members[other]]).mean(axis=(-1, -2))
-        shares.append(np.minimum(lower, 1 - lower))
-    some = np.concatenate([each[:10] for each in members])
-    shown = directions[pairs.index(pair), 0]
-    return xr.Dataset(
-        {
-            "misplaced": (("pair", "moment", "trial"), np.max(shares, axis=0)),
-            "projected": (("step", "sample"), outputs[0][:, some] @ (shown / np.linalg.norm(shown))),
-            "sample_class": ("sample", labels[some]),
-        },
-        coords={"moment": ["start", "end"], "pair": [f"{k}–{other}" for k, other in pairs]},
-    )
+        along = k.mean(axis=0) - other.mean(axis=0)
+        lower = [((one @ along)[:, None] < two @ along).mean() for one, two in pairs]
+        shares.append([min(share, 1 - share) for share in lower])
+    return np.array(shares)
 
 
-def _windows(trained: xr.Dataset, record: xr.Dataset) -> xr.Dataset:
+def _windows(path: Float[np.ndarray, "update class logit"], record: xr.Dataset, window: int) -> xr.Dataset:
     """Strengths as the source reads them, off the drawn samples' logits at every update, with several windows.
 
     `trend`: correlation of their α − β with that of the probe. `drawn_intra`: α with the window of Figure 3.
     """
-    path = _drawn_means(trained["drawn_output"].values[:, :, 0], trained["drawn_label"].values[:, :, 0])
     updates = np.arange(len(path), dtype=float)
     truth = np.interp(updates, record["step"], record["growth_rate"].mean("trial"))
     found = {
-        window: estimate_strengths(updates, path, "isotropic", method="published", window=window)
-        for window in _WINDOWS
-        if window < len(path)
+        each: estimate_strengths(updates, path, "isotropic", method="published", window=each)
+        for each in sorted({*_WINDOWS, window})
+        if each < len(path)
     }
     trend = [np.corrcoef(each["gap"].values, truth)[0, 1] for each in found.values()]
     at = np.minimum(record["step"].values, len(path) - 1)
     return xr.Dataset(
-        {"trend": ("window_size", trend), "drawn_intra": ("step", found[WINDOW]["intra"].values[at])},
+        {"trend": ("window_size", trend), "drawn_intra": ("step", found[window]["intra"].values[at])},
         coords={"window_size": list(found)},
     )
-
-
-def _drawn_means(
-    logits: Float[np.ndarray, "trial update logit"], labels: Int[np.ndarray, "trial update"]
-) -> Float[np.ndarray, "update class logit"]:
-    """Mean logits over the networks that drew each class; an update at which none did repeats the one before."""
-    path = np.zeros((logits.shape[1], logits.shape[2], logits.shape[2]))
-    for k in range(path.shape[1]):
-        own = labels == k
-        number = own.sum(axis=0)
-        total = np.einsum("cu,cul->ul", own, logits.astype(float))
-        last = np.maximum.accumulate(np.where(number > 0, np.arange(len(number)), np.argmax(number > 0)))
-        path[:, k] = (total / np.maximum(number, 1)[:, None])[last]
-    return path
 
 
 def _draw_projection(record: xr.Dataset, ax: Axes) -> None:

@@ -1,18 +1,21 @@
 """Figures 5, D.7 to D.9: do the I- and the L-model imitate trained networks? Judged on other networks as well."""
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 import xarray as xr
+from jaxtyping import Float
 
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, below, equal
-from dynascope.experiments.elastic.network_training import label_steps, unsettled
+from dynascope.experiments.elastic.network_drawn import last_updates
+from dynascope.experiments.elastic.network_training import label_steps, last_iterations, unsettled
 from dynascope.experiments.experiment import Axes
 from dynascope.experiments.sources import elastic
 from dynascope.imitation import imitate
-from dynascope.imitation.judging import published_paths, published_strengths
+from dynascope.imitation.judging import published_strengths
+from dynascope.models.elastic.difference import relative_difference
+from dynascope.models.elastic.geometry import drift_matrix, geometry_blocks, margin_directions
 from dynascope.models.elastic.mean_path import logit_path
 from dynascope.models.elastic.strengths import Sampled
 from dynascope.statistics.errors import Estimate, over_trials
@@ -22,7 +25,9 @@ _KEPT = ("relative_difference", "fitted_difference", "forecast_difference", "imi
 _SHARED = ("noise_floor", "baseline_difference", "forecast_baseline_difference", "forecast_time")
 _TERMINAL = 4  # the last quarter of the records is the terminal stage
 _SMALL = 0.1  # upper end of "of the order 1e-2 to 1e-1"
-_STARTS, _START_SETS = 500, 100  # single random starts, and sets of them that are averaged
+_ALIKE = 0.9  # a cosine that leaves ratios roughly equal
+_STARTS, _START_SETS = 500, 400  # single random starts, and sets of as many that are averaged
+_AVERAGED = 95  # updates on each side over which what networks do late is averaged, the window of Figure 3
 _SIMULATED = (
     ("logits", "logits"),
     ("isotropic", "logits"),
@@ -34,22 +39,20 @@ _D9, _D2 = elastic(figure="D.9"), elastic(section="D.2")
 _ALIGNED = f"share of {_START_SETS} sets of random starts that end with every class at its own logit, after one scalar"
 
 
-def imitations(trained: xr.Dataset, begin: float, strengths: xr.Dataset, seed: int) -> xr.Dataset:
+def imitations(
+    trained: xr.Dataset, path: Float[np.ndarray, "update class logit"], begin: float, strengths: xr.Dataset, seed: int
+) -> xr.Dataset:
     """Imitate the networks by several geometries from step `begin` on, and as the source does from step 0 on.
 
-    strengths: of `read_strengths`. Variables keep the names of `imitate`, those of the published procedure are called
-    printed_…; `identified` is the share of random starts, as printed, whose every class ends with its own logit the
-    largest, `identified_coded` that with the strengths of the source's code, `opposite` the largest number of two
-    opposite starts that do.
+    path: class means of the drawn samples, which the source imitates. strengths: of `read_strengths`. Variables keep
+    the names of `imitate`; `identified` is the share of random starts, as printed, whose every class ends with its own
+    logit the largest, `identified_coded` that with the strengths of the source's code, `opposite` the largest number of
+    two opposite starts that do. For the others see `_published`.
     """
-    options: dict[str, Any] = {"resamples": 20, "seed": seed}
-    ours = imitate(trained, list(GEOMETRIES), splits=4, reference_time=begin, **options)
-    theirs = imitate(trained, ["logits", "isotropic"], procedure="published", splits=1, reference_time=0.0, **options)
-    names = {name: f"printed_{name}" for name in ("fitted_difference", "imitated_mean")}
+    ours = imitate(trained, list(GEOMETRIES), splits=4, reference_time=begin, resamples=20, seed=seed)
     found = ours[[*_KEPT, *_SHARED]].sel(equation="ode", drop=True)
-    printed = theirs[list(names)].sel(equation="ode", drop=True).rename(names).reindex(geometry=list(GEOMETRIES))
-    whole = found.merge(printed).drop_attrs().rename(time="step", feature="logit")
-    return whole.assign(_identified(trained, strengths, seed)).merge(_published(trained, seed))
+    whole = found.drop_attrs().rename(time="step", feature="logit")
+    return whole.assign(_identified(trained, strengths, seed)).merge(_published(path, trained["step"].values, seed))
 
 
 def _identified(trained: xr.Dataset, strengths: xr.Dataset, seed: int) -> dict[str, float]:
@@ -71,28 +74,84 @@ def _all_own(ends: np.ndarray) -> np.ndarray:
     return np.asarray((ends.argmax(axis=-1) == np.arange(ends.shape[-2])).all(axis=-1))
 
 
-def _published(trained: xr.Dataset, seed: int) -> xr.Dataset:
-    """The source's simulation from many sets of random starts: is every class found, and by what scalar?
+def _published(path: Float[np.ndarray, "update class logit"], steps: np.ndarray, seed: int) -> xr.Dataset:
+    """The source's simulation of what it reads, from many sets of random starts.
 
     Strengths of the L- and of the I-model through the L-model (Figure 5) and through the I-model (Figure D.7); and a
-    null that knows only how much α grew in all, spread evenly, and no β.
+    null that knows only how much α grew in all, spread evenly, and no β. found: whether every class ends at its own
+    logit once one `scalar` has aligned logit 0 of class 0, as in Figure 5. aligned_difference: (D.21) along the margins
+    over the last quarter of the records once each class has been aligned by its own logit, as in the source's D.2;
+    aligned_cosine: of what is simulated with the networks' class means at the end; margin_cosine: of both with d_k.
     """
-    times, means = trained["step"].values.astype(float), trained["class_mean"].mean("trial").values.astype(float)
-    strengths = {name: published_strengths(times, means, name) for name in ("logits", "isotropic")}
-    even = np.trapezoid(strengths["logits"][0], times) / (times[-1] - times[0])
-    strengths["null"] = np.stack([np.full(len(times), even), np.zeros(len(times))])
-    found, scales = [], []
-    for name, geometry in _SIMULATED:
-        paths, scale = published_paths(
-            times, means, strengths[name], geometry=geometry, seeds=range(seed, seed + _START_SETS)
-        )
-        found.append(_all_own(paths[:, -1]).astype(float))
-        scales.append(scale)
-    record = xr.Dataset({"found": (("simulated", "starts"), found), "scalar": (("simulated", "starts"), scales)})
-    return record.assign_coords(simulated=[f"{name} in {geometry}" for name, geometry in _SIMULATED])
+    updates, classes = np.arange(len(path), dtype=float), path.shape[1]
+    read = {name: published_strengths(updates, path, name) for name in ("logits", "isotropic")}
+    read["null"] = np.stack([np.full(len(path), read["logits"][0].mean()), np.zeros(len(path))])
+    at = np.minimum(steps, len(path) - 1)
+    flows = _flows(np.stack([read[name] for name, _ in _SIMULATED]), [model for _, model in _SIMULATED], at)
+    lengths = np.linalg.norm(path[0], axis=-1, keepdims=True) / np.sqrt(classes * _STARTS)  # of averages of starts
+    random = np.random.default_rng([seed, 11]).standard_normal((_START_SETS, *path.shape[1:])) * lengths
+    paths = np.einsum("mrab,sb->msra", flows, random.reshape(len(random), -1))
+    paths = paths.reshape((*paths.shape[:3], *path.shape[1:]))  # (simulated, starts, record, class, logit)
+    late = last_iterations(at)
+    ends, end = paths[:, :, late].mean(axis=2), path[last_updates(len(path))].mean(axis=0)
+    scalar, own = end[0, 0] / ends[..., 0, 0], np.arange(classes)
+    aligned = paths * (end[own, own] / ends[..., own, own])[:, :, None, :, None]
+    quarter = slice(-(len(at) // _TERMINAL), None)
+    genuine = np.stack([path[max(0, u - _AVERAGED) : u + _AVERAGED + 1].mean(axis=0) for u in at[quarter]])
+    shown = aligned[:, :, quarter]
+    missed = relative_difference(np.broadcast_to(genuine, shown.shape), shown, "logits").mean(axis=(-1, -2))
+    last, margins = aligned[:, :, late].mean(axis=2), margin_directions(*path.shape[1:])
+    record = xr.Dataset(
+        {
+            "found": (("simulated", "starts"), _all_own(scalar[..., None, None] * ends).astype(float)),
+            "scalar": (("simulated", "starts"), scalar),
+            "aligned_difference": (("simulated", "starts"), missed),
+            "aligned_cosine": (("simulated", "starts", "class"), _cosine(last, end)),
+            "margin_cosine": (
+                ("what", "class"),
+                np.stack([_cosine(last[0], margins).mean(axis=0), _cosine(end, margins)]),
+            ),
+        }
+    )
+    names = [f"{name} in {model}" for name, model in _SIMULATED]
+    return record.assign_coords(simulated=names, what=["simulated", "networks"])
 
 
-def _late(record: xr.Dataset) -> Judgement:
+def _flows(
+    strengths: Float[np.ndarray, "simulated 2 update"], models: list[str], at: np.ndarray
+) -> Float[np.ndarray, "simulated record state state"]:
+    """What each linear model makes of any start by the given updates: forward Euler, one step per update."""
+    classes, even = 3, np.full((3, 3), 1 / 3)  # (11) is for three classes
+    own, other = (
+        np.stack([drift_matrix(kept, even, geometry_blocks(model, classes, classes)) for model in models])
+        for kept in (np.eye(classes), 1 - np.eye(classes))
+    )
+    state = np.broadcast_to(np.eye(classes**2), own.shape)
+    intra, inter = strengths.transpose(1, 2, 0)[..., None, None]  # (update, simulated, 1, 1)
+    wanted, kept = set(at.tolist()), {}
+    for update in range(int(at[-1]) + 1):
+        if update in wanted:
+            kept[update] = state
+        state = state + (intra[update] * own + inter[update] * other) @ state
+    return np.stack([kept[update] for update in at.tolist()], axis=1)
+
+
+def _cosine(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Along the last axis."""
+    return np.asarray((one * other).sum(axis=-1) / np.linalg.norm(one, axis=-1) / np.linalg.norm(other, axis=-1))
+
+
+def _terminal(record: xr.Dataset) -> Judgement:
+    missed = record["aligned_difference"].rename(starts="trial")
+    means = missed.mean("trial")
+    listed = ", ".join(
+        f"{each.item()} {float(value):.3f}" for each, value in zip(means["simulated"], means, strict=True)
+    )
+    note = f"last quarter, mean of {_START_SETS} sets of random starts, each class aligned by hand: {listed}"
+    return below(over_trials(missed.sel(simulated="logits in logits")), _SMALL, note=note)
+
+
+def _unseen(record: xr.Dataset) -> Judgement:
     along = _held_out(record, "H")
     return below(along["logits"], _SMALL, note=_listed(record, along))
 
@@ -114,6 +173,13 @@ def _better_plain(record: xr.Dataset) -> Judgement:
     return below(plain["logits"], [plain["isotropic"], plain["persistence"]], note=_listed(record, plain))
 
 
+def _mixture(record: xr.Dataset) -> Judgement:
+    plain = _held_out(record, "plain")
+    return below(
+        plain["mixture"], plain["logits"], plain["noise floor"], note=f"by the noise floor; {_listed(record, plain)}"
+    )
+
+
 def _improves(record: xr.Dataset) -> Judgement:
     ours = _class_mean(record).sel(geometry="logits", norm="H")
     third = ours.sizes["step"] // 3
@@ -124,11 +190,6 @@ def _improves(record: xr.Dataset) -> Judgement:
 def _wrong(record: xr.Dataset) -> Judgement:
     plain = _held_out(record, "plain")
     return above(plain["logits"], 2 * plain["noise floor"], note="twice the noise floor")
-
-
-def _printed_end(record: xr.Dataset, geometry: str) -> np.ndarray:
-    """Class means at the end, (class, logit), simulated as in the source."""
-    return np.asarray(record["printed_imitated_mean"].sel(geometry=geometry).isel(step=-1).values)
 
 
 def _shares(record: xr.Dataset, *simulated: str) -> xr.DataArray:
@@ -170,16 +231,23 @@ def _opposite(record: xr.Dataset) -> Judgement:
 
 
 def _keeps_ratios(record: xr.Dataset) -> Judgement:
-    genuine = record["class_mean"].isel(step=-1).mean("trial").values.astype(float)
-    ends = np.stack([_printed_end(record, geometry) for geometry in ("logits", "isotropic")])
-    lengths = np.linalg.norm(ends, axis=-1) * np.linalg.norm(genuine, axis=-1)
-    return above((ends * genuine).sum(axis=-1) / lengths, 0.9, note="cosine with the networks' class means, L then I")
+    cosine = record["aligned_cosine"].sel(simulated=["logits in logits", "isotropic in logits"]).rename(starts="trial")
+    note = "cosine with the networks' class means, strengths of L, then I; why less: figd8-margins"
+    return above(over_trials(cosine), _ALIKE, note=note)
+
+
+def _margins(record: xr.Dataset) -> Judgement:
+    """Cosines with d_k: of simulated class means above, of networks' below what counts as alike."""
+    simulated, networks = record["margin_cosine"].transpose("what", "class").values
+    note = f"cosine with d_k less {_ALIKE}, of what is simulated, then that less the networks' cosine, for each class"
+    return above(np.concatenate([simulated - _ALIKE, _ALIKE - networks]), 0.0, note=note)
 
 
 def _from_random(record: xr.Dataset) -> Judgement:
     coded = float(record["identified_coded"])
     note = (
-        f"share of {_STARTS} starts with mean 0, of which a start and its opposite end opposite; as coded {coded:.3f}"
+        f"share of {_STARTS} starts with mean 0, of which a start and its opposite end opposite (figd8-opposite); as "
+        f"coded {coded:.3f}"
     )
     return above(float(record["identified"]), 0.95, note=note)
 
@@ -231,7 +299,8 @@ def draw_differences(record: xr.Dataset, ax: Axes) -> None:
 
 
 IMITATION = (
-    unsettled("figd9-terminal", "in the terminal stage RD of the L-model, H-norm, is below 0.1", _late, _D9),
+    unsettled("figd9-terminal", "in the terminal stage RD of the L-model, H-norm, is below 0.1", _terminal, _D9),
+    unsettled("figd9-unseen", "so it is on networks not fitted to, with nothing aligned", _unseen, _D9, "own"),
     unsettled(
         "figd9-better",
         "the L-model has the smaller RD throughout, each model in its own norm",
@@ -250,6 +319,13 @@ IMITATION = (
         "over all logits the L-model beats the I-model and no change",
         _better_plain,
         elastic(figure="5"),
+        kind="derived",
+    ),
+    unsettled(
+        "d20-better",
+        "over all logits (D.20) is closer to networks than the L-model, by more than their halves differ",
+        _mixture,
+        elastic("D.20, E.1"),
         kind="derived",
     ),
     Claim("figd9-improves", "RD of the L-model, H-norm, falls as training goes on", _improves, _D9),
@@ -293,4 +369,11 @@ IMITATION = (
     ),
     unsettled("figd8-ratios", "both, simulated as in the source, keep the ratios of the logits", _keeps_ratios, _D2),
     unsettled("figd8-start", "from random starts as printed the L-model finds the right classes", _from_random, _D2),
+)
+MARGINS = unsettled(  # of networks whose class means have turned from there
+    "figd8-margins",
+    "simulated class means end along the margin directions, from which those of networks have turned away",
+    _margins,
+    _D2,
+    "own",
 )

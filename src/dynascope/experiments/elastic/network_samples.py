@@ -5,7 +5,7 @@ import xarray as xr
 
 from dynascope.experiments.claims import Claim, Judgement, above, below, equal
 from dynascope.experiments.elastic.network_cases import LAPTOP, SEEN, Config, final_growth, picture, run
-from dynascope.experiments.elastic.network_training import SMALL, at_end
+from dynascope.experiments.elastic.network_training import SMALL, at_end, unsettled
 from dynascope.experiments.experiment import Experiment
 from dynascope.experiments.sources import elastic
 
@@ -25,7 +25,8 @@ def _alike(record: xr.Dataset) -> Judgement:
     growth = final_growth(record)
     listed = ", ".join(f"{case}: {value:.3g}" for case, value in zip(record["case"].values, growth.mean, strict=True))
     relative = growth.scaled(1 / growth.mean.mean())
-    return equal(relative, 1.0, SEEN, note=f"A − B at the end by samples of a class, over their mean; {listed}")
+    note = f"A − B at the end by samples of a class, over their mean; {listed}; rival: they differ by a fifth"
+    return equal(relative, 1.0, SEEN, rival=1 + 2 * SEEN, note=note)
 
 
 EXPERIMENT = Experiment(
@@ -35,7 +36,7 @@ EXPERIMENT = Experiment(
     claims=(
         Claim("elastic-figd3-dominated", "A outgrows |B| for any number of samples, I-model", _dominated),
         Claim("elastic-figd3-decays", "α − β dies out for any number of samples", _decays),
-        Claim("elastic-figd3-alike", "A − B does not depend on the number of samples", _alike),
+        unsettled("elastic-figd3-alike", "A − B does not depend on the number of samples", _alike),
     ),
     picture=picture("samples of a class"),
     model="Ensemble",

@@ -1,7 +1,7 @@
 """Real networks for the claims on local elasticity: pictures, networks trained at once, strengths read off them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -81,6 +81,17 @@ def record_steps(steps: int, records: int) -> list[int]:
     return sorted({round(steps * (i / records) ** 2) for i in range(records + 1)})
 
 
+def ensemble(given: Training, x: np.ndarray, precision: str = "float32") -> networks.Ensemble:
+    """The networks of a training on such pictures, before it."""
+    network = (
+        networks.LeNet(given.classes, x.shape[1])
+        if given.network == "lenet"
+        else networks.MLP(x.shape[1:], given.classes, width=24, depth=2)
+    )
+    options: dict[str, Any] = {"learning_rate": given.learning_rate, "seed": given.seed, "precision": precision}
+    return networks.Ensemble(network, trials=given.trials, **options)
+
+
 def train(
     given: Training,
     data: Data | None = None,
@@ -96,14 +107,8 @@ def train(
     keep_outputs, keep_drawn: what else `Ensemble.train` is to keep
     """
     x, y, probe, own = pictures(given) if data is None else data
-    network = (
-        networks.LeNet(given.classes, x.shape[1])
-        if given.network == "lenet"
-        else networks.MLP(x.shape[1:], given.classes, width=24, depth=2)
-    )
     trials = given.trials if labels is None else len(labels)
-    ensemble = networks.Ensemble(network, trials=trials, learning_rate=given.learning_rate, seed=given.seed)
-    return ensemble.train(
+    return ensemble(replace(given, trials=trials), x).train(
         x,
         y if labels is None else labels,
         steps=given.steps,
@@ -191,6 +196,16 @@ def at_end(record: xr.Dataset, name: str) -> Estimate:
     """A strength at the last step, and its standard error from the 95 % interval."""
     low, value, high = (record[f"{name}{end}"].isel(step=-1).values for end in ("_low", "", "_high"))
     return Estimate(value, (high - low) / 3.92)
+
+
+def side_by_side(*parts: Estimate) -> Estimate:
+    """Estimates of the same runs as the cases of one.
+
+    >>> side_by_side(Estimate(1.0, 0.1, 5), Estimate(2.0, 0.2, 5)).mean.tolist()
+    [1.0, 2.0]
+    """
+    mean, error = (np.concatenate([np.ravel(each) for each in each_part]) for each_part in zip(*parts, strict=True))
+    return Estimate(mean, error, parts[0].runs)
 
 
 def label_steps(ax: Axes, ylabel: str) -> None:

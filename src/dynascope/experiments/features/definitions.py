@@ -219,13 +219,13 @@ EXPERIMENT = Experiment(
             "prop-2.5-collapse",
             "an MP operator implies NC1 and NC2",
             lambda r: equal(r["collapse"], 0.0, _ROUNDING, note="NC1, (2.10), NC2 lengths, NC2 angles"),
-            layerwise(theorem="Proposition 2.5.1, Proposition 2.5.2"),
+            layerwise(equation="2.10, 2.11", theorem="Proposition 2.5.1, Proposition 2.5.2"),
         ),
         Claim(
             "eq-2.9-minimal",
             "an MP operator has κ = 0 and C effective features",
             _minimally,
-            layerwise(equation="2.7–2.9"),
+            layerwise(equation="2.7–2.9", theorem="Definition 2"),
         ),
         Claim(
             "s4-linear-layers",

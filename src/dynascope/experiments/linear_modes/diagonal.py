@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 from scipy.interpolate import CubicSpline
+from scipy.linalg import hadamard
 
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, corrected, equal
@@ -12,9 +13,11 @@ from dynascope.experiments.experiment import Axes, Experiment, Panels
 from dynascope.experiments.linear_modes.gradient_flow import EXACT, exact, gradient_flow
 from dynascope.experiments.linear_modes.losses import diagonal_loss
 from dynascope.experiments.sources import layerwise
+from dynascope.measure.spectrum import eigenfunctions
 from dynascope.models.linear_modes import DiagonalNetwork
 
 TIMES = tuple(np.linspace(0.0, 6.0, 25))
+MODES = 8  # of the network whose operator is diagonalised
 _SPLINE = 1e-7  # interpolation between the integrated points
 
 
@@ -50,7 +53,25 @@ def run(config: Config) -> xr.Dataset:
     record["equal"] = ("mode", equal)
     record["reached"] = (("mode", "level"), _reached(network, start, (variance, target), config.threshold))
     record["wanted"] = ("level", np.array([config.threshold, 1 - config.threshold]))
-    return record.merge(_overlaps(config), combine_attrs="override")
+    return record.merge(_overlaps(config), combine_attrs="override").merge(_operator(random))
+
+
+def _operator(random: np.random.Generator) -> xr.Dataset:
+    """Eigenfunctions of the features a_i x_i on samples of independent inputs: ρ, and |⟨e_k|x_i⟩|/√E[x_i²]."""
+    scale, first = random.uniform(0.3, 2.0, (2, MODES))
+    inputs = hadamard(64)[:, 1 : MODES + 1] * scale  # orthogonal and of mean 0, exactly
+    order = np.argsort(-np.abs(first * scale))
+    first, inputs, scale = first[order], inputs[:, order], scale[order]
+    intensity, values = eigenfunctions(first * inputs, inputs * first)
+    overlaps = np.abs(np.asarray(values).T @ inputs) / len(inputs) / scale
+    return xr.Dataset(
+        {
+            "intensity": ("input", np.asarray(intensity)),
+            "intensity_form": ("input", first**2 * scale**2),
+            "intensity_rival": ("input", np.abs(first) * scale**2),
+            "overlaps": (("place", "input"), overlaps),
+        }
+    )
 
 
 def _reached(
@@ -80,11 +101,10 @@ def _overlaps(config: Config) -> xr.Dataset:
         meet = CubicSpline(times, share[:, pair].sum(axis=-1) - 1).roots(extrapolate=False)[0]
         measured.append(float(CubicSpline(times, share[:, pair, 1])(meet)))
     network = DiagonalNetwork(variance, 1.0, config.start, config.start)
-    ratio, gap = 1 / config.start**2 - 1, (variance[:, 1] - variance[:, 0]) / variance.sum(axis=1)
     values = {
         "overlap_flow": measured,
         "overlap": network.stage_overlap()[:, 0],
-        "overlap_printed": 1 / (1 + ratio**gap),
+        "overlap_printed": network.stage_overlap(published=True)[:, 0],
     }
     return xr.Dataset({name: ("pair", value) for name, value in values.items()})
 
@@ -92,6 +112,15 @@ def _overlaps(config: Config) -> xr.Dataset:
 def _conserved(record: xr.Dataset) -> Judgement:
     kept = record["first_flow"] ** 2 - record["second_flow"] ** 2
     return exact(kept - kept.isel(time=0))
+
+
+def _modes(record: xr.Dataset) -> Judgement:
+    found, form, rival = (record[name].values for name in ("intensity", "intensity_form", "intensity_rival"))
+    single = np.eye(MODES).ravel()
+    measured = np.concatenate([found, record["overlaps"].values.ravel()])
+    note = "eigenvalues a² E[x²], then |⟨e_k|x_i⟩| beside the identity; rival: a E[x²], and equal overlaps"
+    others = np.concatenate([rival, np.full(MODES**2, MODES**-0.5)])
+    return equal(measured, np.concatenate([form, single]), 1e-9, rival=others, error=0.0, note=note)
 
 
 def _timed(record: xr.Dataset) -> Judgement:
@@ -152,6 +181,12 @@ EXPERIMENT = Experiment(
             layerwise(equation="3.9"),
         ),
         Claim("eq3.8-conserved", "a² − b² does not change", _conserved, layerwise(equation="3.8")),
+        Claim(
+            "eq3.11-modes",
+            "the modes of a diagonal network are eigenfunctions of its operator T, with eigenvalues a_i² E[x_i²]",
+            _modes,
+            layerwise(equation="3.11"),
+        ),
         Claim(
             "eq3.12-times",
             "a mode reaches ε at τ_e(ε) and 1 − ε at τ_e + τ_s",

@@ -102,7 +102,7 @@ EXPERIMENT = Experiment(
             lambda r: exact(
                 r["coefficient"] - r["coefficient_flow"], note=f"largest error over {r.sizes['mode']} modes"
             ),
-            layerwise(equation="1.26, 3.10"),
+            layerwise(equation="1.17, 1.26, 3.7, 3.10"),
         ),
         Claim(
             "eq1.28-weights",
@@ -132,7 +132,7 @@ EXPERIMENT = Experiment(
             "eqA.8-minimum-norm",
             "gradient flow from 0 ends at the minimum-norm solution",
             lambda r: exact(r["weights_end"] - r["weights_minimum"]),
-            layerwise(equation="A.8, A.12", section="A.2"),
+            layerwise(equation="A.7, A.8, A.12", section="A.2"),
         ),
     ),
     picture=Panels(_draw, width=5.5, height=4.0),

@@ -11,10 +11,13 @@ import xarray as xr
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, below, corrected, equal
 from dynascope.experiments.experiment import Experiment, Figure
+from dynascope.experiments.linear_modes.gradient_flow import gradient_flow
+from dynascope.experiments.linear_modes.losses import scalar_loss
 from dynascope.experiments.sources import layerwise
 from dynascope.models.linear_modes import ScalarNetwork
 from dynascope.statistics.errors import Estimate, over_trials
 
+SCALES, IMBALANCES = (0.1, 0.3, 1.0, 3.0), (0.0, 0.7, 1.4)  # of starts whose tangent kernel is followed
 PANELS = ("small start", "small target", "NTK")
 
 
@@ -52,7 +55,30 @@ def run(config: Config) -> xr.Dataset:
         moves.append((moved / abs(1 - trained["output"].isel(time=0))).values)  # for every unit of θ to be covered
     record["move"] = (("width", "trial"), np.array(moves))
     record["begin"] = (("width", "draw"), np.array(starts))
-    return record.assign_coords(width=list(config.widths))
+    return record.merge(_kernels(config)).assign_coords(width=list(config.widths))
+
+
+def _kernels(config: Config) -> xr.Dataset:
+    """log(tangent kernel at the end/at the start) of flows from weights c e^r a and c e^−r b, and by closed form.
+
+    a and b are orthogonal, so that θ(0) = 0: a kernel that has to unlearn changes however large it is.
+    """
+    random = np.random.default_rng(config.seed)
+    drawn = random.standard_normal((2, 1, config.width))
+    drawn[1] -= np.sum(drawn[0] * drawn[1]) / np.sum(drawn[0] ** 2) * drawn[0]
+    found = np.empty((2, len(SCALES), len(IMBALANCES)))
+    for place in np.ndindex(found.shape[1:]):
+        size, turn = SCALES[place[0]], np.exp(IMBALANCES[place[1]])
+        start = {"first": size * turn * drawn[0], "second": size / turn * drawn[1]}
+        growth = float(ScalarNetwork(start["first"][0], start["second"][0], 1.0).kernel_growth())
+        rate = growth * np.sum(start["first"] ** 2 + start["second"] ** 2)
+        settled = [0.0, (30 + 4 * np.log(growth)) / rate]
+        flow = gradient_flow(scalar_loss, start, settled, data=(np.ones(1), 1.0, 1.0))
+        kernel = np.sum(flow["first"] ** 2 + flow["second"] ** 2, axis=(1, 2))  # |∂θ/∂weights|²
+        found[:, *place] = np.log(kernel[1] / kernel[0]), np.log(growth)
+    dims = ("scale", "imbalance")
+    values = {name: (dims, each) for name, each in zip(("kernel_change", "kernel_form"), found, strict=True)}
+    return xr.Dataset(values, {"scale": list(SCALES), "imbalance": list(IMBALANCES)})
 
 
 def _train(config: Config, first: np.ndarray, second: np.ndarray, target: float, scale: float) -> xr.Dataset:
@@ -95,6 +121,19 @@ def _starts(record: xr.Dataset) -> Judgement:
     measured = Estimate(spread, spread * np.sqrt(2 / record.sizes["draw"]))
     note = "variance of θ(0): it stays 1 at every width; (6.4) vanishes because Z grows"
     return corrected(measured, 1.0, published=0.0, note=note)
+
+
+def _kernel(record: xr.Dataset) -> Judgement:
+    change, form = record["kernel_change"], record["kernel_form"]
+    note = f"log of end over start, scales {SCALES}, imbalances {IMBALANCES}; rival: a fixed kernel"
+    return equal(change, form, 1e-6, rival=0.0, error=0.0, note=note)
+
+
+def _lazier(record: xr.Dataset) -> Judgement:
+    change = abs(record["kernel_change"])
+    drops = [-change.diff(axis).values.ravel() for axis in ("scale", "imbalance")]
+    note = "drop of |log(kernel at the end/at the start)| from one scale to the next, then from one imbalance"
+    return above(np.concatenate(drops), 0.0, note=note)
 
 
 def _picture(record: xr.Dataset) -> Figure:
@@ -148,10 +187,24 @@ EXPERIMENT = Experiment(
             _moves,
             layerwise(section="6.2.3"),
         ),
+        Claim(
+            "eq6.3-kernel",
+            "the tangent kernel, the rate of (6.3), ends √(Σ0² − S0² + S²)/Σ0 times as large as it starts (S0 = 0)",
+            _kernel,
+            layerwise(equation="6.3, 6.10", place="below Theorem 1"),
+            kind="derived",
+        ),
+        Claim(
+            "sec6.2-lazier",
+            "it changes the less, the larger the initial weights and the more unequal the two layers are",
+            _lazier,
+            layerwise(section="6.2"),
+            kind="derived",
+        ),
         Claim("sec6.2.3-start", "θ(0) → 0 as p → ∞ with Z = √p", _starts, layerwise(section="6.2.3")),
     ),
     picture=_picture,
     smoke={"points": 51, "widths": (100, 300, 900)},
     laptop={"draws": 4000},
-    paper={"draws": 10_000, "points": 1001},
+    paper={"draws": 10_000, "points": 801},
 )

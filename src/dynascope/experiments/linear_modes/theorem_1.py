@@ -167,7 +167,7 @@ EXPERIMENT = Experiment(
             "eq6.3-6.4",
             "θ' = −2 Δθ (θ − S)/Z and Δθ' = −2 θ (θ − S)/Z where a² = b²",
             _initial_slopes,
-            layerwise(equation="6.3, 6.4"),
+            layerwise(equation="6.1, 6.3, 6.4"),
         ),
         Claim(
             "eq6.8-aligned",

@@ -142,7 +142,7 @@ EXPERIMENT = Experiment(
             "eqA.39-aligned",
             "from W₁ = U A R, W₂ = Rᵀ A V the modes are sigmoids",
             lambda r: exact(r["strength_sigmoid"] - r["strength_flow"], note="largest error over modes and times"),
-            layerwise(equation="A.39, A.40"),
+            layerwise(equation="A.31, A.39, A.40"),
         ),
         Claim(
             "eq3.15-strength",

@@ -3,6 +3,7 @@
 NAMES = (
     "strengths",
     "scaling_laws",
+    "stage_law",
     "finite_size",
     "optimal_compute",
     "emergence",

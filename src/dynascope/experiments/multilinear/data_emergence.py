@@ -97,6 +97,7 @@ def _flow(random: np.random.Generator) -> dict[str, float]:
     half = (SMALL**2 - np.sum(((np.eye(basis) - blind) @ start) ** 2)) / 2
     return {
         "flow": float(path["strength"][-1]),
+        "linear": float(goal @ _descended(seen, seen @ goal)),
         "least_norm": float(minimum_norm_strength(seen, goal)),
         "left_over": float(goal @ blind @ start * a),  # what the unseen part of the start adds to the strength
         "a_square": a**2,
@@ -105,6 +106,17 @@ def _flow(random: np.random.Generator) -> dict[str, float]:
         "printed_unseen": SMALL,
         "imbalance": float(abs(path["imbalance"][-1] - path["imbalance"][0])),
     }
+
+
+def _descended(seen: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Weights of a linear model on the same basis functions (C.5), by gradient descent from 0."""
+    weights, rate = np.zeros(seen.shape[1]), 1 / np.linalg.norm(seen, 2) ** 2
+    for _ in range(100_000):
+        slope = seen.T @ (seen @ weights - targets)
+        if np.abs(slope).max() < 1e-12:
+            break
+        weights -= rate * slope
+    return weights
 
 
 def _share(record: xr.Dataset) -> np.ndarray:
@@ -185,7 +197,7 @@ EXPERIMENT = Experiment(
             "eq5.5-strength",
             "the strength with d < D_c samples is S (1 − √(1 − d/D_c))",
             _curve,
-            layerwise(equation="5.5, B.26"),
+            layerwise(equation="5.5, B.26", theorem="Proposition B.1.1"),
         ),
         Claim(
             "eqB.42-loss",
@@ -214,6 +226,14 @@ EXPERIMENT = Experiment(
                 r["flow"] - r["left_over"], r["least_norm"], 1e-6, note="after the unseen part of the start"
             ),
             layerwise(equation="5.3", theorem="Lemma 2"),
+        ),
+        Claim(
+            "eqC.5-linear",
+            "a linear model on the same basis functions, trained from 0, reaches the same strength",
+            lambda r: equal(
+                r["linear"], r["least_norm"], 1e-8, rival=1.0, error=0.0, note="minimum norm; rival: the whole skill"
+            ),
+            layerwise(equation="C.5, C.6"),
         ),
         Claim(
             "eqB.39-final",

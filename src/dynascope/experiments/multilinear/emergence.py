@@ -144,7 +144,7 @@ EXPERIMENT = Experiment(
             "eq5.2-rate",
             "skill functions multiplied by 𝓑 are learned at 𝓑² times the rate",
             _rate,
-            layerwise(equation="5.2"),
+            layerwise(equation="5.1, 5.2"),
         ),
         Claim(
             "fig-5.1-time",
@@ -158,7 +158,7 @@ EXPERIMENT = Experiment(
             "eq5.9-share",
             "r of its N_c basis functions bring a skill to S r/N_c",
             lambda r: equal(r["reached"], r["reached_form"], 1e-7, note=f"r = 1 … {NODES} of N_c = {NODES}"),
-            layerwise(equation="5.9"),
+            layerwise(equation="5.6, 5.8, 5.9", theorem="Proposition B.1.2"),
         ),
         Claim(
             "lemma-3",

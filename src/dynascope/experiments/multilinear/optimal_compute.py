@@ -110,7 +110,11 @@ def _mostly(record: xr.Dataset) -> Judgement:
 
 
 def _added(record: xr.Dataset) -> Judgement:
-    """Smallest and largest ratio of the loss to the sum of both laws, over all N from 10 and T from 100 on."""
+    """Smallest and largest ratio of the loss to the sum of both laws, over all N from 10 and T from 100 on.
+
+    The law of time has what is left of all skills, that of parameters all of those beyond N, which the former counts
+    once more as far as they are left: the sum is at least the loss and at most twice it.
+    """
     grid = record.sel(known_skills=slice(10, None), time=slice(100, None))
     ratio = (grid["loss"] + grid["absent"]) / (grid["time_law"] + grid["parameter_law"])
     extremes = np.stack([ratio.min(("known_skills", "time")), ratio.max(("known_skills", "time"))])
@@ -119,25 +123,29 @@ def _added(record: xr.Dataset) -> Judgement:
 
 
 def _left(record: xr.Dataset) -> Judgement:
-    """Slope of log L_T on log N where the last of N skills is half learned, beside a term in 1/N for whole skills."""
-    slopes = []
+    """Slope of log L_T on log N where the last of N skills is half learned, beside a term c/N for whole skills.
+
+    What the fit leaves out of log(1 + c/N) has at most the slope (c/N)² of its smallest N.
+    """
+    slopes, bounds = [], []
     for alpha in ALPHAS:
         one = record.sel(skill_exponent=alpha)
         half = one.isel(known_skills=one["last_strength"].isel(time=-1).values > 0.5)["known_skills"].values[-1]
-        sizes = np.unique(np.geomspace(half / 4, half, 7).round())
-        left = []
+        sizes, clock, left = np.unique(np.geomspace(half / 4, half, 7).round()), np.log(one["time"].values), []
         for size in sizes:
             curves = one.sel(known_skills=size)
-            at = np.interp(0.5, curves["last_strength"], np.log(curves["time"]))
-            left.append(np.interp(at, np.log(curves["time"]), np.log(curves["learnable"])))
+            at = CubicSpline(clock, curves["last_strength"] - 0.5).roots(extrapolate=False)[0]
+            left.append(float(CubicSpline(clock, np.log(curves["learnable"]))(at)))
         terms = np.stack([np.ones_like(sizes), np.log(sizes), 1 / sizes], axis=-1)
-        slopes.append(np.linalg.lstsq(terms, np.array(left), rcond=None)[0][1])
+        _, slope, whole = np.linalg.lstsq(terms, np.array(left), rcond=None)[0]
+        slopes.append(slope)
+        bounds.append((whole / sizes[0]) ** 2)
     alphas = np.array(ALPHAS)
     note = (
         "slope on log N with T ∝ N^(α+1), where L_T and N^−α are of one order: L_T stays of that order, as the "
-        "condition says and the bound below it, N^−α T^−2, contradicts; 5 %: interpolation, higher orders in 1/N"
+        "condition says and the bound below it, N^−α T^−2, contradicts; bound: the next order in 1/N"
     )
-    return corrected(slopes, -alphas, 0.05 * alphas, published=-alphas - 2 * (alphas + 1), note=note)
+    return corrected(slopes, -alphas, bounds, published=-alphas - 2 * (alphas + 1), note=note)
 
 
 def _draw(record: xr.Dataset, ax: Axes, alpha: float) -> None:

@@ -144,15 +144,15 @@ EXPERIMENT = Experiment(
                 f"fig-4.2-{name}",
                 f"the loss falls with {name} as a power law with exponent {form}, for α = 0.3, 0.6, 0.9",
                 partial(_exponents, name=name),
-                layerwise(figure="4.2", table="4.1"),
+                layerwise(equation=number, figure="4.2", table="4.1"),
             )
-            for name, form in _FORMS.items()
+            for (name, form), number in zip(_FORMS.items(), ("4.25", "4.34", "4.36"), strict=True)
         ),
         Claim(
             "table-4.1-prefactors",
             "the constants that the source leaves out follow from (4.17): loss ≈ prefactor·x^exponent − absent loss",
             _prefactors,
-            layerwise(table="4.1"),
+            layerwise(equation="4.38", table="4.1"),
             kind="derived",
         ),
         Claim(

@@ -11,6 +11,7 @@ import xarray as xr
 from scipy.integrate import solve_ivp
 
 from dynascope import plots
+from dynascope.data.parity import SparseParity
 from dynascope.experiments.claims import Claim, Judgement, Measured, equal
 from dynascope.experiments.experiment import Axes, Experiment, Panels, recorded
 from dynascope.experiments.sources import layerwise
@@ -19,6 +20,7 @@ from dynascope.models.multilinear.extended import scaled_skill
 from dynascope.statistics.errors import over_trials
 
 EXPONENT, TARGET, INITIAL, RATE = 0.6, 2.0, 0.2, 0.2
+_NETWORK_NOTE = "a random ReLU network on all inputs of three skills; rival: (4.10), which needs f = R g"
 SMALL = 1e-3 * TARGET  # R(0) where S/R(0) ≫ 1 is assumed
 
 
@@ -37,7 +39,7 @@ class Config:
 
 def run(config: Config) -> xr.Dataset:
     """Integrate, descend and sample, and note what the closed forms give."""
-    return xr.merge([_flows(config), _descents(config), _long_runs(config)])
+    return xr.merge([_flows(config), _descents(config), _long_runs(config), _known(config), _network(config)])
 
 
 def _flows(config: Config) -> xr.Dataset:
@@ -102,6 +104,35 @@ def _long_runs(config: Config) -> xr.Dataset:
     )
 
 
+def _known(config: Config) -> xr.Dataset:
+    """Losses of single skills after descent on unlimited data, of a model that has the first `known` of them."""
+    model = _model(config, 0.45, SMALL)
+    ranks = np.arange(1, 2 * config.known + 1)
+    rate = 2 * 0.45 * float(model.frequency(config.known)) * TARGET  # at which the last known skill grows and settles
+    steps = int(2 * np.log(TARGET / SMALL) / rate + np.log(1e9) / rate)
+    done = model.simulate(steps, 0, 1, parameters=config.known, save_points=2, track=ranks).isel(time=-1, trial=0)
+    return xr.Dataset({"known_loss": ("rank", (TARGET - done["strength"].values) ** 2 / 2)}, {"rank": ranks})
+
+
+def _network(config: Config) -> xr.Dataset:
+    """Losses of the skills in a random two-layer network on all inputs: by definition, by (4.8) and by (4.10)."""
+    task, random = SparseParity(3, 9), np.random.default_rng(config.seed)
+    bits = (np.arange(2**task.bits)[:, None] >> np.arange(task.bits)) & 1
+    hidden, readout = random.standard_normal((task.skills + task.bits, 30)), random.standard_normal(30)
+    found = np.empty((3, task.skills))
+    for skill in range(task.skills):
+        x = np.concatenate([np.broadcast_to(np.eye(task.skills)[skill], (len(bits), task.skills)), bits], axis=1)
+        output, sign = np.maximum(x @ hidden, 0) @ readout, task.parity(x).astype(float)
+        strength = np.mean(sign * output)  # (4.7)
+        found[:, skill] = (
+            np.mean((output - TARGET * sign) ** 2) / 2,
+            (TARGET**2 + np.mean(output**2) - 2 * TARGET * strength) / 2,
+            (TARGET - strength) ** 2 / 2,
+        )
+    names = ("skill_loss", "skill_form", "skill_rival")
+    return xr.Dataset({name: ("asked", values) for name, values in zip(names, found, strict=True)})
+
+
 def _solved(record: xr.Dataset, solver: str, form: str, note: str) -> Judgement:
     """Hold a flow against its closed form, within the error of the solver."""
     return equal(record[solver], record[form], 1e-8 * float(abs(record["flow_form"]).max()), note=note)
@@ -117,6 +148,13 @@ def _one_shot(record: xr.Dataset) -> Judgement:
     strength = record["final_strength"].values
     nearest = np.minimum(abs(strength - TARGET), abs(strength - SMALL)).max()
     return equal(nearest, 0.0, 1e-6, note="largest distance from both, over 40 skills and all trials")
+
+
+def _all_known(record: xr.Dataset) -> Judgement:
+    losses = record["known_loss"].values
+    expected = np.where(np.arange(losses.size) < losses.size // 2, 0.0, TARGET**2 / 2)
+    note = f"skills 1 … {losses.size}, of which the model has the first half; rival: all are learned, or none"
+    return equal(losses, expected, 1e-6, rival=TARGET**2 / 2 - expected, error=0.0, note=note)
 
 
 def _start(record: xr.Dataset) -> Judgement:
@@ -144,13 +182,13 @@ EXPERIMENT = Experiment(
             "eq4.11-flow",
             "under gradient flow the strength of a skill follows (4.11)",
             lambda r: _solved(r, "flow", "flow_form", note="random parameters; the solver's 1e-8"),
-            layerwise(equation="4.11, B.1"),
+            layerwise(equation="4.11, B.1, B.6, B.7", theorem="Lemma 1"),
         ),
         Claim(
             "eqC.4-flow",
             "the strength in the linear model is S − (S − R(0)) exp(−η P(k) T)",
             lambda r: _solved(r, "linear_flow", "linear_form", note="random parameters"),
-            layerwise(equation="C.4"),
+            layerwise(equation="C.3, C.4"),
         ),
         Claim(
             "eq4.17-descent",
@@ -171,7 +209,21 @@ EXPERIMENT = Experiment(
             "eq4.26-one-shot",
             "after long training a skill stands at S, or at R(0) if never seen",
             _one_shot,
-            layerwise(equation="4.26, B.12"),
+            layerwise(equation="4.26, B.12", theorem="Corollary B.1.1"),
+        ),
+        Claim(
+            "corB.1.2-known",
+            "with unlimited time and data the loss of a skill is 0 if it is among the N known ones, else S²/2",
+            _all_known,
+            layerwise(equation="4.35, B.13", theorem="Corollary B.1.2"),
+        ),
+        Claim(
+            "eq4.8-loss",
+            "the loss of a skill is ½ (S² + E[f²] − 2 S R), for any function f",
+            lambda r: equal(
+                r["skill_loss"], r["skill_form"], 1e-9, rival=r["skill_rival"], error=0.0, note=_NETWORK_NOTE
+            ),
+            layerwise(equation="4.7, 4.8"),
         ),
         Claim(
             "eq4.28-start",

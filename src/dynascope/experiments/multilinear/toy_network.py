@@ -142,13 +142,13 @@ EXPERIMENT = Experiment(
             "eqC.9-solution",
             "α = β = γ = √(2S), c = −S is the parity, and is reached",
             _solution,
-            layerwise(place="below (C.9)"),
+            layerwise(equation="C.7–C.9", place="below (C.9)"),
         ),
         Claim(
             "eqC.14-shares",
             "the strengths of the three modes add up to the skill's",
             lambda r: equal(r["mode_sum"], r["summed_strength"], 1e-9, note="against E[parity·f]/S of the network"),
-            layerwise(equation="C.13, C.14"),
+            layerwise(equation="C.10–C.14"),
         ),
         Claim(
             "fig-C.2-alike",

@@ -11,4 +11,6 @@ NAMES = (
     "lazy",
     "last_layer",
     "classes",
+    "collapse",
+    "course",
 )

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import xarray as xr
 
 from dynascope.experiments.claims import Claim, Judgement
@@ -9,7 +10,7 @@ from dynascope.experiments.regimes import recipe
 from dynascope.experiments.regimes.recipe import PAPER, Recipe, final, regime
 from dynascope.experiments.sources import layerwise
 
-SIZES = (0.02, 0.2, 1.0)  # parts of the training set
+SIZES = (1 / 64, 1 / 16, 1 / 4, 1.0)  # parts of the training set
 
 
 def run(config: Recipe) -> xr.Dataset:
@@ -33,6 +34,14 @@ def _learns(record: xr.Dataset) -> Judgement:
     return recipe.exceeds((final(record, "accuracy", most), final(record, "accuracy", least)), note="test accuracies")
 
 
+def _faster(record: xr.Dataset) -> Judgement:
+    """Slopes of log error on log size: those between the two smallest and between the two largest sets."""
+    errors = [np.log(1 - np.minimum(final(record, "accuracy", case), 1 - 1e-3)) for case in record["case"].values]
+    less, more = (errors[0] - errors[1], errors[-2] - errors[-1])
+    note = "fall of log(test error) from a quarter of all images to all, beside that from the smallest set to the next"
+    return recipe.exceeds((more, less), note=note)
+
+
 EXPERIMENT = regime(
     layerwise(figure="7.1"),
     Recipe(),
@@ -40,7 +49,14 @@ EXPERIMENT = regime(
     claims=(
         Claim("fig-7.1-kappa", "more data bring features closer to minimal (κ falls)", _falls),
         Claim("fig-7.1-accuracy", "more data make the network generalize better", _learns),
+        Claim(
+            "fig-7.1-faster",
+            "the test error falls by a faster power law where there are more data",
+            _faster,
+            layerwise(figure="7.1(a)"),
+            settles_at="laptop",
+        ),
     ),
     smoke={"seeds": 6},
-    paper=PAPER | {"data": "fashion", "train_per_class": 900, "steps": 3000},
+    paper=PAPER | {"data": "cifar10", "seeds": 20, "steps": 3000},
 )

@@ -1,7 +1,7 @@
 """One way to train some networks on images and measure their last features, shared by the figures of regimes."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ class Recipe:
     their span as one more feature. Weight decay is five times the thesis's, for courses of a few hundred steps.
     network: mlp (ReLU, `depth` hidden layers of `width`, batch norm as in the thesis's convolutional networks), resnet
     (ResNet18 whose first blocks have `width` channels), vgg (VGG16 likewise). For the latter two images of MNIST and
-    Fashion-MNIST are padded to 32 × 32.
+    Fashion-MNIST are padded to 32 × 32. Those of CIFAR-10 are averaged to 10 × 10 pixels.
     """
 
     data: str = "digits"
@@ -79,8 +79,9 @@ def load(recipe: Recipe, *, classes: int | None = None, train_per_class: int | N
     [(30, 1, 8, 8), (30,), (102, 1, 8, 8), (102,)]
     """
     sizes = (train_per_class or recipe.train_per_class, recipe.test_per_class)
-    x, y, xt, yt = images(recipe.data, classes=classes, per_class=sizes, seed=recipe.seed)
-    if recipe.network == "vgg" or (recipe.network == "resnet" and recipe.data != "digits"):  # whose 8 × 8 suffice
+    small = 10 if recipe.data == "cifar10" else None
+    x, y, xt, yt = images(recipe.data, classes=classes, per_class=sizes, size=small, seed=recipe.seed)
+    if recipe.network == "vgg" or (recipe.network == "resnet" and recipe.data in ("mnist", "fashion")):
         around = (32 - x.shape[-1]) // 2
         x, xt = (np.pad(each, [(0, 0), (0, 0), (around, around), (around, around)]) for each in (x, xt))
     return x, y, xt, yt
@@ -101,10 +102,12 @@ def train(
     network: Mapping[str, Any] | None = None,
     ensemble: Mapping[str, Any] | None = None,
     targets: tuple[np.ndarray, np.ndarray] | None = None,
+    look: Callable[[Any], xr.Dataset] | None = None,
 ) -> xr.Dataset:
     """Train `seeds` networks; follow accuracy, κ and effective dimension, and decompose the last features at the end.
 
     network, ensemble: options that differ from the recipe's. targets: of training and test samples, for regression.
+    look: what else to measure, over trial, of the ensemble when it is trained.
     Returns over trial: accuracy, loss, kappa, effective_dimension (step, probe); at the end, of test samples,
     dimension_utilization and (feature) intensity, cumulative_quality, cumulative_utilization.
     """
@@ -117,7 +120,7 @@ def train(
         _network(recipe, x.shape[1:], outputs, network or {}), trials=recipe.seeds, sampling="shuffled", **options
     )
     cooler = {round((1 - recipe.cool) * recipe.steps): {"learning_rate": 0.2 * options["learning_rate"]}}
-    steps = np.unique(np.geomspace(10, recipe.steps, recipe.records).round().astype(int))
+    steps = np.unique(np.geomspace(min(10, recipe.steps), recipe.steps, recipe.records).round().astype(int))
     run = own.train(
         x,
         answers[0],
@@ -129,7 +132,17 @@ def train(
     )
     kept = run.drop_vars(["class_mean", "train_loss", "diverged_at"], errors="ignore")
     functions = np.eye(outputs)[yt] if targets is None else targets[1]
-    return kept.drop_attrs().merge(_spectra(own, x, xt, functions))
+    seen = [] if look is None else [look(own)]
+    return xr.merge([kept.drop_attrs(), _spectra(own, x, xt, functions), *seen])
+
+
+def shortened(recipe: Recipe, steps: int) -> Recipe:
+    """The recipe for fewer steps, at one learning rate throughout.
+
+    >>> shortened(Recipe(), 5).steps
+    5
+    """
+    return replace(recipe, steps=steps, cool=0.0)
 
 
 def _spectra(ensemble: Any, x: np.ndarray, xt: np.ndarray, functions: np.ndarray) -> xr.Dataset:

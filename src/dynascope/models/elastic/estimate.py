@@ -23,6 +23,7 @@ _VANISHING = 1e-8  # what is below this share of the class means is rounding
 _CLEAR = 4.0  # standard errors by which a growth must exceed its noise to be read
 _UNDERSMOOTHED = 0.6  # share of the widest window that is used: bias falls to a third, and intervals cover
 _DRAWS = 16  # resamples that stand for the noise when a window is chosen
+PRINTED_VECTORS = np.array([[1, -1, -1, -1, 1, -1, -2, -2, 0], [2, -1, -1, -1, 2, -1, 0, 0, 0]]) / [[4], [3]]  # (D.8)
 
 Reader = Callable[[np.ndarray], Float[np.ndarray, "*lead quantity time"]]
 
@@ -166,11 +167,10 @@ def _printed_factors(means: np.ndarray, geometry: str, method: str) -> tuple[np.
                 f"method {method!r} needs 3 classes and 3 logits, got {means.shape[-2]} and {means.shape[-1]}; "
                 "use 'exact'"
             )
-        first = np.array([1, -1, -1, -1, 1, -1, -2, -2, 0]) / 4  # (D.2)
-        second = np.array([2, -1, -1, -1, 2, -1, 0, 0, 0]) / 3 - 4 / 3 * first
+        first, second = PRINTED_VECTORS
         flat = means.reshape((*means.shape[:-2], 9))
         shift = 1.0 if method == "published" else 0.0
-        centre, apart = (flat @ first - shift)[..., None], (flat @ second)[..., None]
+        centre, apart = (flat @ first - shift)[..., None], (flat @ (second - 4 / 3 * first))[..., None]
     with np.errstate(divide="ignore", invalid="ignore"):
         return centre / centre[..., :1, :], apart / apart[..., :1, :]
 

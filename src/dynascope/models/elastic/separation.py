@@ -16,6 +16,7 @@ from dynascope.models.elastic.strengths import Growths, Strength
 
 _HORIZON = 1e12
 _STEADY = 0.02  # |d log e/d log t| below which the growth exponent e counts as constant
+_STEEP = 100  # exponents above it say only that growth is no power of time
 _NEAR = 0.02  # distance from ½ within which a constant exponent decides nothing
 
 
@@ -109,7 +110,8 @@ def _slope(times: np.ndarray, values: np.ndarray) -> float:
 def _judge(exponent: float, trend: float) -> tuple[bool | None, str]:
     if exponent <= 0:
         return False, "α < β in the end: the classes are drawn together"
-    compared = f"the distance of class means grows like t^{exponent:.3g} by then, the noise like t^0.5"
+    grows = f"like t^{exponent:.3g}" if exponent < _STEEP else f"faster than t^{_STEEP}"
+    compared = f"the distance of class means grows {grows} by then, the noise like t^0.5"
     if trend > _STEADY:
         return True, f"{compared}, and the exponent rises"
     if trend < -_STEADY:

@@ -153,8 +153,8 @@ class DiagonalNetwork(Family):
         One ε in (0, 1) for each pair of neighbours (…grid, mode − 1): mode i reaches 1 − ε at the time when mode i + 1
         reaches ε. For a(0) = b(0), equal S and equal starts it is ε = 1/(1 + (S/(a b) − 1)^r),
         r = (λ_i − λ_{i+1})/(λ_i + λ_{i+1}), λ = E[x²]; other starts are solved by bisection, to 1e-15.
-        NaN where one of the two never learns. `published=True` gives (3.13) as printed, where r multiplies and has the
-        opposite sign. Source: layerwise (3.13).
+        NaN where one of the two never learns. `published=True` gives (3.13) as printed, where r has the opposite sign.
+        Source: layerwise (3.13).
 
         >>> network = DiagonalNetwork(variance=[1.0, 0.5], first=0.01, second=0.01)
         >>> float(network.stage_overlap()[0].round(6)) == round(1 / (1 + 9999 ** (1 / 3)), 6)
@@ -164,7 +164,7 @@ class DiagonalNetwork(Family):
             starts = np.broadcast_to(self.target / (self.first * self.second), (*self.grid.shape, self.modes))
             ratio = starts[..., :-1] - 1
             gap = np.diff(self.variance, axis=-1) / (self.variance[..., :-1] + self.variance[..., 1:])
-            return np.asarray(1 / (1 + ratio * gap))
+            return np.asarray(1 / (1 + ratio**gap))
         here, after = self._modes(slice(None, -1)), self._modes(slice(1, None))
         low, high = np.zeros_like(here["begin"]), np.ones_like(here["begin"])
         for _ in range(60):

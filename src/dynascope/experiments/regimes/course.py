@@ -1,0 +1,141 @@
+"""layerwise Figures 7.5–7.7, C.3: Features in the course of training.
+
+Which features are used early and late, by a residual and by a fully connected network.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy.stats import spearmanr
+
+from dynascope.experiments.claims import Claim, Judgement, above, below, not_run
+from dynascope.experiments.experiment import settings
+from dynascope.experiments.regimes import recipe
+from dynascope.experiments.regimes.recipe import LAPTOP, MINIMAL, Recipe, final, regime
+from dynascope.experiments.sources import layerwise
+from dynascope.statistics.errors import over_trials
+
+PARTS = (1 / 16, 1 / 4, 1.0)  # of the steps, at which features are decomposed
+RESIDUAL, SLOW, FCN, MNIST = "ResNet18", "ResNet18, slower", "FCN", "FCN on MNIST"
+SHOWN = 20  # features of the figures
+_REASON = "needs CIFAR-10 and MNIST"
+
+
+def run(config: Recipe) -> xr.Dataset:
+    """Train every network for three lengths of time, at one learning rate throughout."""
+    plain: dict[str, Any] = {"network": "mlp", "width": 512, "batch_norm": False}
+    if config.data == "digits":  # an MLP with batch norm, which has few features too, stands in
+        cases = {RESIDUAL: config, FCN: replace(config, batch_norm=False)}
+    else:
+        cases = {
+            RESIDUAL: config,
+            SLOW: replace(config, learning_rate=config.learning_rate / 5),
+            FCN: replace(config, **plain),
+            MNIST: replace(config, data="mnist", **plain),
+        }
+    return recipe.gather({name: _course(own) for name, own in cases.items()})
+
+
+def _course(config: Recipe) -> xr.Dataset:
+    data = recipe.load(config)
+    lengths = [max(1, round(part * config.steps)) for part in PARTS]
+    runs = [recipe.train(recipe.shortened(config, length), data) for length in lengths]
+    kept = [run[["cumulative_utilization", "cumulative_quality"]] for run in runs]
+    return (
+        runs[-1]
+        .assign({f"early_{name}": xr.concat([each[name] for each in kept], "part") for name in kept[0]})
+        .assign_coords(part=list(PARTS))
+    )
+
+
+def _held(record: xr.Dataset, case: str) -> np.ndarray:
+    """Share of the outputs that the first ten features express, (part, trial)."""
+    held = record["early_cumulative_utilization"].sel(case=case, feature=10)
+    return np.asarray(held.transpose("part", "trial"))
+
+
+def _known(record: xr.Dataset) -> bool:
+    return bool(settings(record).data != "digits")
+
+
+def _first_ten(record: xr.Dataset, case: str) -> Judgement:
+    if not _known(record):
+        return not_run(_REASON)
+    note = f"share of the outputs in the first 10 features after {PARTS} of the steps"
+    return above(over_trials(_held(record, case)), 0.9, note=note)
+
+
+def _more_features(record: xr.Dataset) -> Judgement:
+    if not _known(record):
+        return not_run(_REASON)
+    _, middle, end = _held(record, FCN)
+    return above(over_trials(middle - end), 0.0, note="fall of the share in the first 10 features from a quarter on")
+
+
+def _minimal(record: xr.Dataset) -> Judgement:
+    if not _known(record):
+        return not_run(_REASON)
+    return below(recipe.means(final(record, "kappa", MNIST)), MINIMAL, note="four layers of width 512")
+
+
+def _together(record: xr.Dataset) -> Judgement:
+    """Rank correlation of intensity with single quality and with utilization, over the first 20 features."""
+    found = []
+    for name in ("cumulative_quality", "cumulative_utilization"):
+        shares = record[name].sel(case=RESIDUAL, feature=slice(1, SHOWN)).transpose("trial", "feature").values
+        single = np.nan_to_num(np.diff(shares, axis=1, prepend=0.0))  # features that do not exist have no share
+        order = -np.arange(single.shape[1])
+        found.append([float(spearmanr(order, each).statistic) for each in single])
+    note = f"rank correlation with quality, with utilization, first {SHOWN} features; none: 0"
+    return above(recipe.means(*map(np.array, found)), 0.5, note=note)
+
+
+EXPERIMENT = regime(
+    layerwise(figure="7.5–7.7, C.3"),
+    Recipe(loss="cross_entropy", learning_rate=0.05, weight_decay=1e-3, cool=0.0),
+    run,
+    claims=(
+        Claim(
+            "fig-7.5a-ten",
+            "ResNet18 on CIFAR-10 uses its first 10 features only, from early on",
+            lambda record: _first_ten(record, RESIDUAL),
+            layerwise(figure="7.5(a)"),
+            settles_at="laptop",
+        ),
+        Claim(
+            "fig-7.5b-more",
+            "a fully connected network on CIFAR-10 uses more features later on",
+            _more_features,
+            layerwise(figure="7.5(b)"),
+            settles_at="laptop",
+        ),
+        Claim(
+            "fig-7.6-minimal",
+            "the fully connected network reaches the minimum feature regime on MNIST, κ < 0.1",
+            _minimal,
+            layerwise(figure="7.6"),
+            settles_at="laptop",
+        ),
+        Claim(
+            "fig-7.7-together",
+            "more intense features have more quality and utilization: rank correlation above 0.5",
+            _together,
+            layerwise(figure="7.7"),
+            settles_at="laptop",
+        ),
+        Claim(
+            "fig-C.3-ten",
+            "at a slower learning rate ResNet18 on CIFAR-10, too, uses its first 10 features only",
+            lambda record: _first_ten(record, SLOW),
+            layerwise(figure="C.3"),
+            settles_at="laptop",
+        ),
+    ),
+    smoke={"seeds": 4},
+    laptop=LAPTOP
+    | {"data": "cifar10", "network": "resnet", "width": 8, "train_per_class": 1000, "steps": 1600, "seeds": 5},
+    paper=LAPTOP
+    | {"data": "cifar10", "network": "resnet", "width": 16, "train_per_class": 1000, "steps": 6400, "seeds": 10},
+)

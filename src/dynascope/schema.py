@@ -1,0 +1,44 @@
+"""Files are data: each kind of JSON file has one schema, and what does not follow it is refused in one sentence."""
+
+import json
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+def parse_json(text: str, kind: type[T], place: str) -> T:
+    """Read JSON text that must follow a schema.
+
+    kind: a dataclass, or a type such as dict[str, list[int]]
+    place: where the text lies, for the message
+
+    >>> parse_json('{"a": [1, 2]}', dict[str, list[int]], "numbers.json")
+    {'a': [1, 2]}
+    >>> parse_json('{"a": [1, "x"]}', dict[str, list[int]], "numbers.json")
+    Traceback (most recent call last):
+    ValueError: 'numbers.json' is damaged, or dynascope did not write it: Expected `int`, got `str` - at `$[...][1]`
+    """
+    try:
+        return msgspec.convert(json.loads(text), kind)
+    except (ValueError, RecursionError) as error:  # of JSON, whose numbers may be too long, and of the schema
+        cause = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
+        raise ValueError(f"{place!r} is damaged, or dynascope did not write it: {cause}") from error
+
+
+def read_json(path: Path, kind: type[T]) -> T:
+    """Read a JSON file that must follow a schema; OSError where it cannot be read at all.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = (Path(folder) / "a.json").write_text("[1, 2]")
+    ...     read_json(Path(folder) / "a.json", list[int])
+    [1, 2]
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{str(path)!r} is damaged, or dynascope did not write it: {error}") from error
+    return parse_json(text, kind, str(path))

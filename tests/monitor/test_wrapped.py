@@ -1,0 +1,112 @@
+"""Models as trainers leave them: in pieces, with accumulated gradients, under accelerate, recomputed activations."""
+
+import contextlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, TensorDataset
+
+from dynascope import watch
+from networks import mlp, seed_all, train, vectors
+
+
+@pytest.mark.ci
+def test_a_model_in_pieces_is_measured_by_all_its_processes(tmp_path):
+    program = Path(__file__).with_name("two_shards.py")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(program), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
+    assert first["same"] == second["same"] == [True, True]
+    assert first["steps"] == list(range(0, 45, 5))
+    assert second["steps"] == [25, 30, 35, 40]  # in memory, since it began again at step 20 with the other
+    assert first["folder"] == str(tmp_path / "kept")
+    assert second["folder"] == "None"
+    assert first["skipped"] == {"elasticity": "the model is sharded"}
+    assert first["apart"] == [0.0, 0.0]
+    for told in (first, second):
+        assert "every must say when to measure a model that is sharded" in told["refused"][0]
+        assert "says of step 20 is another state" in told["refused"][1]
+
+
+def _accelerated(watched, precision):
+    accelerate = pytest.importorskip("accelerate")
+    accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
+    seed_all(3)
+    helper = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=2, mixed_precision=precision)
+    x, y = vectors()
+    model = mlp()
+    loader = DataLoader(TensorDataset(x, y), batch_size=6, shuffle=True)
+    model, optimiser, loader = helper.prepare(model, torch.optim.SGD(model.parameters(), lr=0.05), loader)
+    watching = watch(model, probe=(x, y), every=2, slow=2) if watched else contextlib.nullcontext()
+    with watching as run:
+        for _ in range(2):
+            for inputs, labels in loader:
+                with helper.accumulate(model):
+                    loss = nn.functional.cross_entropy(model(inputs), labels)
+                    helper.backward(loss)
+                    optimiser.step()
+                    optimiser.zero_grad()
+                    if run and helper.sync_gradients:
+                        run.step(loss=loss)
+    return {**model.state_dict(), "random": torch.get_rng_state()}, run
+
+
+@pytest.mark.ci
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("precision", ["no", "bf16"])
+def test_accelerate_with_accumulated_gradients(precision):
+    plain, _ = _accelerated(False, precision)
+    watched, run = _accelerated(True, precision)
+    assert [name for name in plain if not torch.equal(plain[name], watched[name])] == []
+    assert run.record["step"].values.tolist() == [0, 2, 4, 6, 8, 10]
+    assert np.isfinite(run.record["intra"].values[-1])
+    alone = mlp()
+    alone.load_state_dict({name: value for name, value in watched.items() if name != "random"})
+    without_autocast = watch(alone, probe=vectors(), every=1, slow=0).record.loads[0]
+    np.testing.assert_array_equal(run.record.loads[-1], without_autocast)
+
+
+class Recomputing(nn.Module):
+    """Blocks whose activations are made again in the backward pass."""
+
+    def __init__(self, how):
+        super().__init__()
+        blocks = [nn.Sequential(nn.Linear(16, 16), nn.Dropout(0.2), nn.ReLU()) for _ in range(3)]
+        self.first, self.head, self.how = nn.Linear(6, 16), nn.Linear(16, 3), how
+        self.blocks = nn.ModuleList([checkpoint_wrapper(each) if how == "wrapper" else each for each in blocks])
+
+    def forward(self, x):
+        x = self.first(x)
+        for block in self.blocks:
+            x = block(x) if self.how == "wrapper" else checkpoint(block, x, use_reentrant=self.how == "reentrant")
+        return self.head(x)
+
+
+@pytest.mark.parametrize("how", ["wrapper", "function", "reentrant"])
+def test_recomputed_activations(how):
+    ends = []
+    for watched in (False, True):
+        seed_all(3)
+        model = Recomputing(how)
+        slow = 0 if how == "reentrant" else 2  # it refuses the gradients that elasticity needs
+        watching = watch(model, probe=vectors(), every=5, slow=slow) if watched else contextlib.nullcontext()
+        with watching as run:
+            train(model, vectors(), 20, after=lambda loss, run=run: run and run.step(loss=loss))
+        ends.append({**model.state_dict(), "random": torch.get_rng_state()})
+    assert [name for name in ends[0] if not torch.equal(ends[0][name], ends[1][name])] == []
+    assert run.layers == ["input", "first", "blocks.0", "blocks.1", "blocks.2"]
+    assert np.isfinite(run.record.loads.values).all()
