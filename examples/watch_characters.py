@@ -88,8 +88,8 @@ with watch(model, probe, every=max(steps // 5, 1), slow=0, out=out) as run:  # a
     run.measure(slow=True)  # added
 
 now = run.record.isel(step=-1)
-print(now[["load", "increment", "skip_cost", "skip_loss"]].drop_vars(["step", "time"]).to_dataframe().round(4))
-idle = [str(name) for name in now["layer"].values[now["dead"].values]]
+print(now[["loads", "increment", "skip_cost", "skip_loss"]].drop_vars(["step", "time"]).to_dataframe().round(4))
+idle = [str(name) for name in now["layer"].values[now["idle"].values]]
 print("idle:", ", ".join(idle) or "none")
 
 with watch(model, fresh, every=1, out=f"{out}-fresh") as again:  # the same on text that neither training nor probe saw

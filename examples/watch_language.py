@@ -31,5 +31,5 @@ settings = TrainingArguments(
 )
 Trainer(GPT2LMHeadModel(config), settings, train_dataset=data[:320], callbacks=[watching]).train()
 now = watching.run.record.isel(step=-1)
-print(now[["load", "test_load", "norms"]].drop_vars(["step", "time"]).to_dataframe())
+print(now[["loads", "test_loads", "norms"]].drop_vars(["step", "time"]).to_dataframe())
 print(now["attention_entropy"].to_pandas())

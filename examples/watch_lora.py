@@ -30,4 +30,4 @@ with watch(model, probe=({"input_ids": tokens[:120]}, labels[:120]), every=20, o
         optimiser.step()
         run.step(loss=loss)  # added
 
-print(run.record["load"].isel(step=-1).to_series())
+print(run.record["loads"].isel(step=-1).to_series())

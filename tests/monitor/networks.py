@@ -103,7 +103,34 @@ def augment(x):
     return x + torch.as_tensor(np.random.normal(size=x.shape, scale=0.05), dtype=x.dtype, device=x.device)  # noqa: NPY002
 
 
-KINDS = {"mlp": (mlp, vectors), "cnn": (Cnn, images), "transformer": (Transformer, tokens)}
+class Characters(nn.Module):
+    """A letter for every position, (sample, letter, position) as cross entropy takes it, with dropout."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.drop, self.head = nn.Embedding(11, 8), nn.Dropout(0.1), nn.Linear(8, 11)
+        layers = (nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True) for _ in range(2))
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, tokens):
+        x = self.drop(self.embed(tokens))
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1], device=x.device)
+        for layer in self.layers:
+            x = layer(x, src_mask=mask, is_causal=True)
+        return self.head(x).transpose(1, 2)
+
+
+def letters(samples=60):
+    x = torch.randint(11, (samples, 8), generator=_fixed())
+    return x[:, :-1].contiguous(), x[:, 1:].contiguous()
+
+
+KINDS = {
+    "mlp": (mlp, vectors),
+    "cnn": (Cnn, images),
+    "transformer": (Transformer, tokens),
+    "characters": (Characters, letters),
+}
 
 
 def seed_all(seed):

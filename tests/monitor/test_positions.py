@@ -36,7 +36,7 @@ def test_every_block_is_read_at_the_token_that_the_head_reads():
     assert run.layers == ["wte", "h.0", "h.1", "h.2"]
     with torch.no_grad():
         exact = [float(data_separation(x[:, -1], Y)) for x in _stream(model, tokens)]
-    np.testing.assert_allclose(run.record["load"][0], exact, rtol=1e-5)
+    np.testing.assert_allclose(run.record["loads"][0], exact, rtol=1e-5)
     assert run.skipped["wpe"].startswith("no floating-point tensor with one row per sample")
 
 
@@ -50,7 +50,7 @@ def test_the_last_token_that_is_not_padding_is_found_sample_by_sample():
     assert not any(note.startswith("readout") for note in run.notes)
     with torch.no_grad():
         rows = [x[torch.arange(90), ends] for x in _stream(model.transformer, tokens)]
-    np.testing.assert_allclose(run.record["load"][0], [float(data_separation(x, Y)) for x in rows], rtol=1e-5)
+    np.testing.assert_allclose(run.record["loads"][0], [float(data_separation(x, Y)) for x in rows], rtol=1e-5)
     logits = model(tokens)["logits"]
     np.testing.assert_allclose(run.record["probe_loss"][0], nn.functional.cross_entropy(logits, Y).item(), rtol=1e-5)
 
@@ -64,7 +64,7 @@ def test_a_layer_without_the_position_is_left_out_with_a_reason():
         "patches": "at the positions that the readout uses it is the same for every sample",
         "input": "it has no positions like those that the readout uses",
     }
-    assert np.isfinite(run.record["load"].values).all()
+    assert np.isfinite(run.record["loads"].values).all()
 
 
 @pytest.mark.parametrize(("positions", "chosen"), [(2, [2]), (-1, [7]), ([0, 1], [0, 1])])
@@ -73,7 +73,7 @@ def test_positions_can_be_asked_for(positions, chosen):
     run = watch(model, probe=(tokens, Y), every=1, slow=0, positions=positions)
     with torch.no_grad():
         exact = float(data_separation(_stream(model, tokens)[1][:, chosen].mean(dim=1), Y))
-    assert np.isclose(run.record["load"].sel(layer="h.0")[0], exact, rtol=1e-5)
+    assert np.isclose(run.record["loads"].sel(layer="h.0")[0], exact, rtol=1e-5)
     with pytest.raises(ValueError, match=r"positions must be whole numbers from -8 to 7, or a mask \(90, 8\)"):
         watch(model, probe=(tokens, Y), positions=9)
 
@@ -156,10 +156,10 @@ def test_a_small_probe_says_so():
     x, y = torch.randn(400, 20, generator=torch.Generator().manual_seed(0)), torch.arange(400) % 4
     model = nn.Sequential(nn.Linear(20, 8), nn.ReLU(), nn.Linear(8, 4))
     few = watch(model, probe=(x[:8], y[:8]), every=1, slow=0)
-    assert few.record["load"][0, 0] < 1
+    assert few.record["loads"][0, 0] < 1
     assert any(note.startswith("probe: 8 samples of 4 classes are too few") for note in few.notes)
     many = watch(model, probe=(x, y), every=1, slow=0)
-    assert many.record["load"][0, 0] > 3
+    assert many.record["loads"][0, 0] > 3
     assert many.notes == []
 
 
@@ -171,11 +171,11 @@ def test_intervals_stand_beside_loads_and_cover_other_samples():
     y = torch.arange(30000) % 3
     x = torch.randn(30000, 6, generator=generator) + 2 * torch.eye(3, 6)[y]
     truth = watch(model, probe=(x, y), every=1, slow=0).record.isel(step=0)
-    inside = {"load": [], "increment": []}
+    inside = {"loads": [], "increment": []}
     for first in range(0, 12000, 300):
         part = slice(first, first + 300)
         found = watch(model, probe=(x[part], y[part]), every=1, slow=0).record.isel(step=0)
-        assert found["load_interval"].dims == ("layer", "bound")
+        assert found["loads_interval"].dims == ("layer", "bound")
         for name, kept in inside.items():
             low, high = found[f"{name}_interval"].sel(bound="low"), found[f"{name}_interval"].sel(bound="high")
             kept.append(((low <= truth[name]) & (truth[name] <= high)).values[1:])

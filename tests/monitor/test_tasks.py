@@ -35,7 +35,7 @@ def test_one_logit(labels):
     z = model(X)[:, 0]
     assert np.isclose(now["probe_loss"], F.binary_cross_entropy_with_logits(z, codes.float()).item(), rtol=1e-5)
     assert np.isclose(now["probe_accuracy"], ((z > 0) == (codes > 0)).float().mean().item())
-    assert np.isclose(now["load"][0], float(data_separation(X, codes)))
+    assert np.isclose(now["loads"][0], float(data_separation(X, codes)))
     assert np.isfinite(now["nc3"])
     assert labels.is_floating_point() == any("taken as binary" in note for note in run.notes)
 
@@ -45,7 +45,7 @@ def test_multilabel():
     run = _watch(model, (X, labels))
     now = run.record.isel(step=0)
     assert np.isclose(now["probe_loss"], F.binary_cross_entropy_with_logits(model(X), labels).item(), rtol=1e-5)
-    assert np.isclose(now["load"][0], float(data_separation(X, labels, kind="held_out")), rtol=1e-5)
+    assert np.isclose(now["loads"][0], float(data_separation(X, labels, kind="held_out")), rtol=1e-5)
     assert "nc1" not in now
     assert "minimum_feature_distance" in now
 
@@ -62,7 +62,7 @@ def test_regression_load_falls_where_the_network_learns():
             loss.backward()
             optimiser.step()
             run.step(loss=loss)
-    loads = run.record["load"]
+    loads = run.record["loads"]
     assert run._layers.reading.task.name == "regression"
     assert loads[-1, -1] < 0.5 * loads[0, 0]
     assert loads[-1, 0] == loads[0, 0]
@@ -92,9 +92,9 @@ def test_pixels():
     with torch.no_grad():
         first, logits = model.down1(x).relu(), model(x)
     rows = first[sample, :, row, column]
-    assert np.isclose(now["load"].sel(layer="down1"), float(data_separation(rows, task.codes)), rtol=1e-5)
+    assert np.isclose(now["loads"].sel(layer="down1"), float(data_separation(rows, task.codes)), rtol=1e-5)
     coarse = model.down2(first).relu().detach()[sample, :, row // 2, column // 2]
-    assert np.isclose(now["load"].sel(layer="down2"), float(data_separation(coarse, task.codes)), rtol=1e-5)
+    assert np.isclose(now["loads"].sel(layer="down2"), float(data_separation(coarse, task.codes)), rtol=1e-5)
     exact = F.cross_entropy(logits[sample, :, row, column], task.labels).item()
     assert np.isclose(now["probe_loss"], exact, rtol=1e-5)
 
@@ -103,7 +103,7 @@ def test_pixels():
 def test_a_map_of_numbers_or_of_one_logit(labels):
     run = _watch(Unet(1), (images(20)[0], labels))
     assert run._layers.reading.task.name == ("regression" if labels.is_floating_point() else "binary")
-    assert np.isfinite(run.record["load"].values).all()
+    assert np.isfinite(run.record["loads"].values).all()
 
 
 def _grammar(sequences=64, length=16):
@@ -127,7 +127,7 @@ def test_language_loads_are_held_out_by_sequences():
         after = model.h[0](x).flatten(0, 1)
         loss = model(tokens[:, :-1], tokens[:, 1:])[1].item()
     exact = data_separation(after.double(), onehot, kind="held_out", groups=np.repeat(np.arange(64), 15))
-    assert np.isclose(now["load"].sel(layer="h.0"), float(exact), rtol=1e-5)
+    assert np.isclose(now["loads"].sel(layer="h.0"), float(exact), rtol=1e-5)
     assert np.isclose(now["probe_loss"], loss, rtol=1e-5)
 
 
@@ -181,9 +181,9 @@ def test_the_curve_of_a_trained_language_model_falls_where_tokens_are_brought_to
             run.step(loss=loss)
     now = run.record.isel(step=-1)
     level = math.sqrt((1 - 1 / 12) / 2)  # of a guess
-    assert now["load"][0] > 0.95 * level
-    assert now["load"][-1] < 0.8 * level
-    assert abs(now["test_load"][-1] - now["load"][-1]) < 0.1
+    assert now["loads"][0] > 0.95 * level
+    assert now["loads"][-1] < 0.8 * level
+    assert abs(now["test_loads"][-1] - now["loads"][-1]) < 0.1
     assert now["test_accuracy"] > 0.5
 
 
@@ -239,7 +239,7 @@ def test_train_and_test_parts():
     run = _watch(model, {"train": (X[:60], Y[:60]), "test": (X[60:], Y[60:])}, slow=0)
     now = run.record.isel(step=0)
     assert np.isclose(now["test_loss"], F.cross_entropy(model(X[60:]), Y[60:]).item(), rtol=1e-5)
-    assert np.isclose(now["test_load"][0], float(data_separation(X[60:], Y[60:])), rtol=1e-6)
+    assert np.isclose(now["test_loads"][0], float(data_separation(X[60:], Y[60:])), rtol=1e-6)
     assert np.isclose(now["probe_loss"], F.cross_entropy(model(X[:60]), Y[:60]).item(), rtol=1e-5)
 
 

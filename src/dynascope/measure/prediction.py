@@ -22,14 +22,14 @@ def held_out_residuals(
     True
     """
     folds = _folds(groups, x.shape[0])
-    if folds.max() + 1 < FOLDS:
+    if int(folds.max()) + 1 < FOLDS:
         raise ValueError(
             f"{name} must come from at least {FOLDS} groups, so that some can be held out, got {folds.max() + 1}; "
             "use more samples or sequences"
         )
     x = x - xp.mean(x, axis=0)
-    spread = xp.sqrt(xp.mean(x**2, axis=0))
-    x = x / xp.where(spread > 0, spread, xp.ones_like(spread))
+    spread = to_numpy(xp.mean(x**2, axis=0)) ** 0.5
+    x = x / like(xp, x, np.where(spread == 0, 1.0, spread))
     if x.shape[1] > x.shape[0]:  # a wide layer turned into as many coordinates as samples: distances stay
         x = xp.linalg.qr(x.T)[1].T
     errors = np.empty(x.shape[0])

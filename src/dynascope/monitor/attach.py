@@ -65,23 +65,22 @@ def watch(
     Now and then a fixed batch goes through the model in evaluation mode, beside the training, which stays the same bit
     for bit. Time is the training step.
 
-    model: any module, compiled or distributed, for classes, numbers, tokens or pixels.
-    probe: (inputs, labels) as the model and its loss take them; token numbers (sample, token); a DataLoader or Dataset,
-        from which a balanced one is drawn; or {"train": …, "test": …} of these.
+    model: any module, compiled or distributed.
+    probe: (inputs, labels) as model and loss take them; token numbers; DataLoader or Dataset; {"train": …, "test": …}.
     every: steps between measurements, "epoch", "log" for about ten per decade, or None: as max_overhead allows.
     out: folder of the run; without it measurements stay in memory.
     max_overhead: time for measuring as a share of that for training, 0.02 where `every` is not given.
-    slow: feature spectrum and elasticity come with every `slow`-th measurement, 0 for never.
+    slow: what takes long comes with every `slow`-th measurement, 0 for never.
     steps: length of the run; it is measured ten times at least, unless max_overhead is given.
     task: "classification", "binary", "multilabel", "regression" or "language", where labels do not tell.
-    output: name, place or function that picks the output, where the model returns several.
-    positions: of sequences, to read there; by default found, where the readout reads.
-    groups: group of each token, to predict instead of the most frequent tokens.
+    output: name or place of the output among several, or a function that picks it.
+    positions: of sequences, to read there; by default where the readout reads.
+    groups: of the tokens, to predict instead of the most frequent ones.
     layers: names of submodules; by default found, see `run.layers`.
     reduce: "pool" (to at most max_features numbers a sample), "flatten", "mean", "first" or "last" position.
     class_logits: also store class-mean logits, for `estimate_strengths` and `imitate`.
     class_names: by label.
-    inside: also measure attention, outlier features and norms.
+    inside: also measure attention, outliers and norms.
     loss: of (logits, labels), for elasticity.
     loggers: objects with log(values, step).
     first_step: number of steps already done.
@@ -134,11 +133,11 @@ def watch(
 
 
 def _class_names(names: Given[Sequence[str] | None], classes: np.ndarray) -> list[str] | None:
-    """The names of the probe's classes, in order."""
+    """The names of the classes that occur, in order."""
     if names is None:
         return None
     if not len(classes):
-        raise ValueError("class_names must be left out where the task has no classes")
+        raise ValueError("class_names must be left out where there are no classes")
     needed = int(classes.max()) + 1
     if isinstance(names, str) or len(names) < needed or not all(isinstance(each, str) for each in names):
         raise ValueError(f"class_names must be a list of {needed} names or more, one per label, got {names!r}")
@@ -218,8 +217,7 @@ class Run:
         """The state before training, measured twice: what is loaded on first use is not the cost of a measurement."""
         device = next((each.device for each in self._model.parameters()), torch.device("cpu"))
         warm_up(device, slow=self._cadence.slow > 0)
-        assert self._layers is not None
-        return self._quick(self._layers)[1]
+        return self._quick()[1]
 
     def _start(self, layers: Layers) -> dict[str, Json]:
         cadence, settings = self._cadence, self._settings
@@ -265,9 +263,9 @@ class Run:
 
     @property
     def _inelastic(self) -> str:
-        if self._together or self._layers is None:
-            return "the model is sharded"
-        return measuring.can_step(self._probe, self._layers.reading.task)
+        if self._layers is None:
+            return ""
+        return "the model is sharded" if self._together else measuring.can_step(self._probe, self._layers.reading.task)
 
     @property
     def notes(self) -> list[str]:
@@ -326,11 +324,11 @@ class Run:
         if self._layers is None or self._closed:
             return
         now = self._now()
-        features, numbers = self._quick(self._layers)
+        features, numbers = self._quick()
         skips = sum(layer.own is not None for layer in self._layers.hidden)
         self._cadence.expect_slow(2 + skips + measuring.elasticity_passes(self._layers.reading.task))
         if self._cadence.due_slow() if slow is None else slow:
-            numbers |= self._slow(features, self._layers)
+            numbers |= self._slow(features)
         self._keep(now, numbers | self._given())
 
     def measure_once(self) -> None:
@@ -348,8 +346,9 @@ class Run:
     def _given(self) -> Numbers:
         return {f"train_{name}": float(value) for name, value in self._values.items()}
 
-    def _quick(self, layers: Layers) -> tuple[Features, Numbers]:
-        settings = self._settings
+    def _quick(self) -> tuple[Features, Numbers]:
+        layers, settings = self._layers, self._settings
+        assert layers is not None
         with self._measuring("fast"):
             features = read_features(self._model, self._probe, layers, settings.reduce, settings.max_features)
             numbers = measuring.quick(features, layers, class_logits=settings.class_logits)
@@ -365,18 +364,19 @@ class Run:
         with self._cadence.charge(kind), undisturbed(self._model), as_written(self._model):
             yield
 
-    def _slow(self, features: Features, layers: Layers) -> Numbers:
+    def _slow(self, features: Features) -> Numbers:
         """Spectrum, skips and elasticity; one that fails leaves the others, and what was measured already, alone."""
         numbers: Numbers = {}
+        layers, settings = self._layers, self._settings
+        assert layers is not None
+        parts = self._model, self._probe, layers
+        skips = measuring.skip_costs
         self._slow_at = self._step
-        how, limit = self._settings.reduce, self._settings.max_features
-        skips, task = measuring.skip_costs, layers.reading.task
         with self._measuring("slow"):
-            self._guarded(lambda: numbers.update(measuring.spectrum(features, task)))
-            self._guarded(lambda: numbers.update(skips(self._model, self._probe, layers, features, how, limit)))
+            self._guarded(lambda: numbers.update(measuring.spectrum(features, layers.reading.task)))
+            self._guarded(lambda: numbers.update(skips(*parts, features, settings.reduce, settings.max_features)))
             if not self._inelastic:
-                loss = self._settings.loss
-                self._guarded(lambda: numbers.update(measuring.elasticity(self._model, self._probe, layers, loss)))
+                self._guarded(lambda: numbers.update(measuring.elasticity(*parts, settings.loss)))
         return numbers
 
     def _keep(self, now: float, numbers: Numbers, *, shown: Numbers | None = None, changed: bool = False) -> None:
@@ -423,14 +423,11 @@ class Run:
         if done is None or done["step"] != self._step:
             return self.measure(slow)
         now = self._now()
-        assert self._layers is not None
-        features, numbers = self._quick(self._layers)
+        features, numbers = self._quick()
         if apart(done["numbers"], numbers) > SAME:
-            return self._keep(
-                now, numbers | (self._slow(features, self._layers) if slow else {}) | self._given(), changed=True
-            )
+            return self._keep(now, numbers | (self._slow(features) if slow else {}) | self._given(), changed=True)
         if slow and self._slow_at != self._step:
-            more = self._slow(features, self._layers)
+            more = self._slow(features)
             self._keep(done["time"], done["numbers"] | more, shown=more)
         return None
 

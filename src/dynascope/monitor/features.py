@@ -174,7 +174,7 @@ def on_grid(x: torch.Tensor, grid: tuple[int, ...]) -> torch.Tensor | None:
     if x.ndim == 3 and len(grid) == 2:
         high = round((x.shape[1] * grid[0] / grid[1]) ** 0.5)
         if high and x.shape[1] % high == 0 and x.shape[1] // high == round(high * grid[1] / grid[0]):
-            return x.unflatten(1, (high, -1))
+            return x.reshape(len(x), high, -1, x.shape[2])
     return None
 
 

@@ -125,7 +125,7 @@ class _Attention(TorchFunctionMode):
 
     def _softmax(self, logits: torch.Tensor) -> None:
         if logits.ndim == 3 and logits.shape[0] % self.samples == 0 and logits.shape[1] == logits.shape[2]:
-            logits = logits.unflatten(0, (self.samples, -1))  # heads beside samples
+            logits = logits.reshape(self.samples, -1, *logits.shape[1:])  # heads beside samples
         if logits.ndim == 4 and logits.shape[0] == self.samples and min(logits.shape[2:]) > 1:
             self.found(_spaced(logits))
 

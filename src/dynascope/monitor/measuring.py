@@ -39,7 +39,7 @@ def quick(features: Features, layers: Layers, *, class_logits: bool = False) -> 
     >>> probe = Probe.of((torch.tensor([[1.0, 0], [1, 1], [0, 0], [0, 1]]), [0, 0, 1, 1]), net)
     >>> found = find_layers(net, probe)
     >>> sorted(quick(read_features(net, probe, found), found))[:3]
-    ['increment_interval', 'load', 'load_interval']
+    ['increment_interval', 'load', 'loads_interval']
     """
     task = layers.reading.task
     measured = loads_of(features.layers, task)
@@ -62,10 +62,10 @@ def on_test(features: Features, reading: Reading) -> Numbers:
     >>> x = torch.tensor([[1.0, 0], [2, 1], [0, 1], [1, 3]])
     >>> task = Task("classification", torch.tensor([0, 0, 1, 1]), np.arange(2), np.array([0, 0, 1, 1]), x, np.arange(4))
     >>> list(on_test(Features([x], x, x, torch.ones(4), torch.ones(4)), Reading(task)))
-    ['test_load', 'test_loss', 'test_accuracy']
+    ['test_loads', 'test_loss', 'test_accuracy']
     """
     loads = [each.load for each in loads_of(features.layers, reading.task)]
-    return {"test_load": loads} | _scores(features, "test")
+    return {"test_loads": loads} | _scores(features, "test")
 
 
 def _scores(features: Features, name: str) -> Numbers:
@@ -98,7 +98,7 @@ def loads_of(layers: Sequence[torch.Tensor], task: Task) -> list[LayerLoad]:
 def _intervals(measured: list[LayerLoad], task: Task) -> Numbers:
     """95 % intervals of loads, increments and bend from the probe's bootstrap, which draws whole samples."""
     drawn = resampled(measured, RESAMPLES, 0, groups=task.sample)
-    spread = {"load": drawn, "increment": np.pad(-np.diff(drawn, axis=1), ((0, 0), (1, 0)), constant_values=np.nan)}
+    spread = {"loads": drawn, "increment": np.pad(-np.diff(drawn, axis=1), ((0, 0), (1, 0)), constant_values=np.nan)}
     return {f"{name}_interval": np.quantile(values, ENDS, axis=0).T.tolist() for name, values in spread.items()}
 
 

@@ -223,14 +223,16 @@ def readout_rows(
     >>> readout_rows(nn.Linear(2, 3), 2, [1], torch.ones(1))[0].shape
     torch.Size([1, 2])
     """
-    weight: Any = getattr(readout, "weight", None)
-    bias = getattr(readout, "bias", None)
+    weight, bias = (_detached(getattr(readout, name, None)) for name in ("weight", "bias"))
     chosen = torch.as_tensor(list(rows))
-    pieces = hasattr(weight, "full_tensor")  # of a model that is sharded
-    plain = (pieces or type(weight) is nn.Parameter) and not hasattr(readout, "base_layer")
-    if plain and weight.is_floating_point() and isinstance(readout, nn.Linear | nn.modules.conv._ConvNd):
-        kept = whole(weight.detach()).flatten(1)[chosen.to(weight.device)]
-        return kept, None if bias is None else whole(bias.detach())[chosen.to(weight.device)]
+    plain = type(weight) is torch.Tensor and weight.is_floating_point() and not hasattr(readout, "base_layer")
+    if plain and isinstance(readout, nn.Linear | nn.modules.conv._ConvNd):
+        kept = weight.flatten(1)[chosen.to(weight.device)]
+        return kept, None if bias is None else bias[chosen.to(weight.device)]
     unit = torch.eye(width, dtype=like.dtype, device=like.device)
     level = readout(torch.zeros_like(unit[:1]))[0]
     return (readout(unit) - level).T[chosen.to(like.device)], level[chosen.to(like.device)]
+
+
+def _detached(weight: object) -> Any:
+    return whole(weight.detach()) if isinstance(weight, torch.Tensor) else None

@@ -4,7 +4,7 @@ import inspect
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -163,7 +163,7 @@ def _each(inputs: Inputs, work: Callable[[torch.Tensor], torch.Tensor]) -> Input
     return tuple(work(each) for each in inputs) if isinstance(inputs, tuple) else work(inputs)
 
 
-def moved_to(probe: Source, device: torch.device | str) -> Source:
+def moved_to(probe: Any, device: torch.device | str) -> Any:
     """Bring the tensors of a probe, or of inputs, to a device; what is drawn from a data set comes there by itself.
 
     >>> moved_to(({"x": torch.ones(1)}, [0]), "cpu")
@@ -173,7 +173,7 @@ def moved_to(probe: Source, device: torch.device | str) -> Source:
         return probe.to(device)
     if isinstance(probe, Mapping):
         return {name: moved_to(each, device) for name, each in probe.items()}
-    return cast(Source, tuple(moved_to(each, device) for each in probe) if isinstance(probe, tuple) else probe)
+    return tuple(moved_to(each, device) for each in probe) if isinstance(probe, tuple) else probe
 
 
 def feed(model: nn.Module, inputs: Inputs) -> object:

@@ -17,7 +17,18 @@ from dynascope.records import Json, load, with_provenance
 if TYPE_CHECKING:
     import pandas as pd
 
-_TIDY = ("step", "time", "name", "layer", "class", "source", "output", "feature")  # columns in this order
+_TIDY = (
+    "step",
+    "time",
+    "name",
+    "layer",
+    "class",
+    "source",
+    "output",
+    "feature",
+    "head",
+    "bound",
+)  # columns in this order
 # name in journals -> name in records, where xarray has a method of that name
 _NAMES = {"load": "loads"}
 # old name in records -> new one
@@ -25,12 +36,12 @@ _OLD = {"load": "loads", "dead": "idle"}
 # name -> (dimensions after step, what it is)
 VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
     "loads": (("layer",), "load D = log(tr Σw/tr Σb)"),
-    "load_interval": (("layer", "bound"), "95 % interval of the load, for other samples"),
+    "loads_interval": (("layer", "bound"), "95 % interval of the load, for other samples"),
     "increment_interval": (("layer", "bound"), "95 % interval of the work, for other samples"),
     "skip_cost": (("layer",), "rise of the last load where the layer is skipped"),
     "skip_cost_interval": (("layer", "bound"), "95 % interval of that rise, for other samples"),
     "skip_loss": (("layer",), "rise of the loss where the layer is skipped"),
-    "test_load": (("layer",), "load D on the test part of the probe"),
+    "test_loads": (("layer",), "load D on the test part of the probe"),
     "nc1": ((), "NC1, spread within classes"),
     "nc2_norm": ((), "NC2, spread of the lengths of class means"),
     "nc2_angle": ((), "NC2, deviation of angles from a simplex"),
@@ -40,11 +51,11 @@ VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
     "probe_accuracy": ((), "accuracy on the probe"),
     "test_loss": ((), "loss on the test part of the probe"),
     "test_accuracy": ((), "accuracy on the test part of the probe"),
-    "class_logits": (("class", "output"), "mean logits of a class"),
     "attention_entropy": (("layer", "head"), "entropy of attention"),
     "attention_logit": (("layer", "head"), "largest logit of attention"),
     "outliers": (("layer",), "kurtosis of feature strengths"),
     "norms": (("layer",), "length of features at a position"),
+    "class_logits": (("class", "output"), "mean logits of a class"),
     "minimum_feature_distance": ((), "distance κ from minimal features"),
     "dimension_intensity": ((), "number of significant features"),
     "dimension_quality": ((), "number of useful features"),
@@ -143,8 +154,8 @@ def assemble(entries: Sequence[Mapping[str, Json]]) -> RunRecord:
     if start is None:
         raise ValueError("this run's journal holds no beginning: it was cut off before its first measurement")
     kept = _in_order([entry for entry in entries if entry.get("kind") == "measure"])
-    parameters = {name: start[name] for name in ("layers", "classes")}
-    parameters |= {"skipped": start.get("skipped", {}), "notes": start.get("notes", [])}
+    parameters = {"layers": start["layers"], "classes": start["classes"], "skipped": start.get("skipped", {})}
+    parameters["notes"] = start.get("notes", [])
     if kept and kept[-1].get("changed"):
         parameters["final_state"] = "weights were changed after the last step, as averaging does"
     record = with_provenance(
@@ -207,9 +218,9 @@ def _labelled(start: Mapping[str, Json], kept: Sequence[Mapping[str, Json]]) -> 
         if start.get("settings", {}).get("task", "classification") not in ("classification", "binary"):
             found["loads"].attrs["long_name"] = "load D, error of a linear map on rows held out"
         found = found.assign(_shapes(found["loads"].values))
-        if "skip_cost" in found and "idle" in found:
-            done = found["loads"].isel(layer=0) - found["loads"].isel(layer=-1)
-            found["idle"] = found["idle"] & ~(found["skip_cost"] > DEAD_BELOW * done)
+    if {"skip_cost", "idle"} <= set(found):
+        work = found["loads"].isel(layer=0) - found["loads"].isel(layer=-1)
+        found["idle"] = found["idle"] & ~(found["skip_cost"] > DEAD_BELOW * work)
     return cast(RunRecord, found[sorted(map(str, found.data_vars))])
 
 

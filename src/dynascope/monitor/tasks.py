@@ -259,12 +259,11 @@ def _language(
     sequences = len(torch.unique(places.sample))
     if sequences < 20:
         notes.append(f"probe: {sequences} sequences are few to fit and to hold out; use 30 or more")
-    if output.shape[1] != length:
-        notes.append(
-            f"output: it has {output.shape[1]} of {length} positions, so the loss on the probe is that of the last ones"
-        )
+    held = output.shape[3 - class_axis(output, y)]
+    if held != length:
+        notes.append(f"output: it has {held} of {length} positions, so the loss on the probe is that of the last ones")
     sample = places.sample.numpy()
-    first = length - output.shape[1]
+    first = length - held
     return Task("language", labels, np.empty(0, int), np.empty(0, int), targets, sample, places, first)
 
 
@@ -284,18 +283,13 @@ def _next_tokens(probe: Probe) -> torch.Tensor:
     """
     y = probe.labels.long().clone()
     inputs = probe.inputs
-    known = (
-        {"": inputs}
-        if isinstance(inputs, torch.Tensor)
-        else inputs
-        if isinstance(inputs, Mapping)
-        else dict(enumerate(inputs))
-    )
+    several = [inputs] if isinstance(inputs, torch.Tensor) else list(inputs) if isinstance(inputs, tuple) else []
+    known = inputs if isinstance(inputs, Mapping) else {str(place): each for place, each in enumerate(several)}
     decoder = "decoder_input_ids" in known or "labels" in known
     mask = known.get("decoder_attention_mask" if decoder else "attention_mask")
     if mask is not None and mask.shape == y.shape:
         y[mask.cpu() == 0] = -1
-    fed = [each.cpu() for name, each in known.items() if each.shape == y.shape and not each.is_floating_point()]
+    fed = [each.cpu() for each in known.values() if each.shape == y.shape and not each.is_floating_point()]
     if not decoder and fed and bool(((fed[0] == y) | (y < 0)).all()):
         y = torch.cat([y[:, 1:], torch.full_like(y[:, :1], -1)], dim=1)
         if mask is not None and mask.shape == y.shape:

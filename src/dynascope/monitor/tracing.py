@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -101,7 +102,9 @@ def first_tensor(values: object) -> torch.Tensor | None:
     if isinstance(values, torch.Tensor):
         return values
     held = tuple(values.values()) if isinstance(values, Mapping) else values
-    return next((each for each in held if isinstance(each, torch.Tensor)), None) if _several(held) else None
+    if not isinstance(held, tuple | list):
+        return None
+    return next((each for each in held if isinstance(each, torch.Tensor)), None)
 
 
 def with_first(values: object, tensor: torch.Tensor) -> object:
@@ -118,12 +121,9 @@ def with_first(values: object, tensor: torch.Tensor) -> object:
     if isinstance(values, Mapping):
         changed = {name: tensor if each is old else each for name, each in values.items()}
         return type(values)(**changed) if all(isinstance(name, str) for name in changed) else changed
-    held = [tensor if each is old else each for each in values]  # type: ignore[attr-defined]  # a tuple or a list
-    return type(values)(*held) if hasattr(values, "_fields") else type(values)(held)  # type: ignore[call-arg]
-
-
-def _several(values: object) -> bool:
-    return isinstance(values, tuple | list)
+    held = [tensor if each is old else each for each in cast(Sequence[object], values)]
+    kind: Any = type(values)
+    return kind(*held) if hasattr(values, "_fields") else kind(held)
 
 
 def clean(path: str) -> str:
