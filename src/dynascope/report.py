@@ -14,6 +14,7 @@ from dynascope.experiments.claims import Finding, summary
 from dynascope.experiments.registry import find, names, output_folder
 from dynascope.imitation.summary import EXPLAINED, HEAD, sentences
 from dynascope.imitation.summary import table as imitation_table
+from dynascope.monitor.health import examine
 from dynascope.monitor.judging import verdicts
 from dynascope.plots import save_figure, save_small
 from dynascope.plots.watch import plot_watched
@@ -199,7 +200,9 @@ def watch_report(record: xr.Dataset, title: str = "A training run") -> str:
     >>> "<img" in watch_report(run)
     True
     """
-    sentences = [f"{each.subject}: {each.sentence}" for each in verdicts(record)]
+    health = examine(record)
+    sentences = [f"health: {health.line}", *(each.sentence for each in health.findings)]
+    sentences += [f"{each.subject}: {each.sentence}" for each in verdicts(record)]
     return html_report(title, record, figure=plot_watched(record), findings=sentences)
 
 

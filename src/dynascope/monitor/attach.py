@@ -11,17 +11,21 @@ from typing import SupportsFloat
 import torch
 import xarray as xr
 from torch import nn
+from torch.utils.data import Dataset
 
 from dynascope.checks import Given, count, flag, one_of
 from dynascope.measure.elasticity import Loss
 from dynascope.measure.side_effects import undisturbed
 from dynascope.monitor import measuring
 from dynascope.monitor.cadence import Cadence
+from dynascope.monitor.findings import Finding
+from dynascope.monitor.health import examine, thinned
 from dynascope.monitor.journal import Journal
 from dynascope.monitor.layers import MAX_FEATURES, REDUCTIONS, Features, Layers, find_layers, read_features
 from dynascope.monitor.loggers import Logger
 from dynascope.monitor.probing import Pair, Probe
 from dynascope.monitor.reading import assemble
+from dynascope.monitor.vitals import Vitals
 from dynascope.monitor.wrappers import uncompiled
 from dynascope.records import Json, save
 
@@ -41,6 +45,9 @@ def watch(
     loss: Loss = nn.functional.cross_entropy,
     loggers: Given[Sequence[Logger]] = (),
     first_step: Given[int | None] = None,
+    optimizer: Given[torch.optim.Optimizer | None] = None,
+    training: Given[torch.Tensor | Dataset[object] | None] = None,
+    on_verdict: Callable[[Finding], object] | None = None,
 ) -> "Run":
     """Watch a training run: which layers do the work, whether features collapse, how classes pull each other.
 
@@ -60,6 +67,9 @@ def watch(
     loss: of (logits, labels), for elasticity.
     loggers: objects with log(values, step).
     first_step: number of steps already done, if not those written down in `out`.
+    optimizer: reads gradients before its step, for loops that clear them before `run.step`.
+    training: training inputs, a tensor or Dataset, among which the probe's samples are looked for, once.
+    on_verdict: called with each new finding about the run's health.
 
     Arguments that cannot work raise ValueError here, before training; what fails later gives one warning. What is
     measured and what it costs: docs/watch.md. Source: see `dynascope.measure`.
@@ -91,7 +101,22 @@ def watch(
         raise ValueError("model must know its shapes, got lazy layers; run one batch through it before watching")
     with cadence.charge("fast"), undisturbed(inner):
         found = find_layers(inner, checked, layers)
-    return Run(inner, checked, found, cadence=cadence, settings=settings, out=out, loggers=loggers, first_step=begun)
+        vitals = Vitals(inner, checked, training)
+    run = Run(
+        inner,
+        checked,
+        found,
+        cadence=cadence,
+        settings=settings,
+        out=out,
+        loggers=loggers,
+        first_step=begun,
+        vitals=vitals,
+        on_verdict=on_verdict,
+    )
+    if optimizer is not None:
+        vitals.hook(optimizer, lambda: cadence.due(run.steps + 1))
+    return run
 
 
 def _rank() -> int:
@@ -128,7 +153,10 @@ class Run:
         out: str | os.PathLike[str] | None = None,
         loggers: Sequence[Logger] = (),
         first_step: int | None = None,
+        vitals: Vitals | None = None,
+        on_verdict: Callable[[Finding], object] | None = None,
     ) -> None:
+        self._vitals, self._on_verdict, self._told = vitals, on_verdict, set[str]()
         self._model, self._probe, self._layers = model, probe, layers
         self._cadence, self._settings, self._loggers = cadence, settings, tuple(loggers)
         self._warned, self._closed = False, False
@@ -170,6 +198,7 @@ class Run:
             "kind": "start",
             "format": 1,
             "layers": layers.names,
+            "weights": [] if self._vitals is None else self._vitals.weights.names,
             "classes": self._probe.classes.tolist(),
             "skipped": self.skipped,
             "probe": self._probe.fingerprint(),
@@ -230,6 +259,8 @@ class Run:
         if self._layers is None or self._closed:
             return
         self._values = {name: each.detach() if hasattr(each, "detach") else each for name, each in values.items()}
+        if self._vitals is not None:
+            self._vitals.step(self._step, self._values.get("loss"))
         if self._cadence.due(self._step):
             self._guarded(self.measure)
 
@@ -244,6 +275,7 @@ class Run:
         with cadence.charge("fast"), undisturbed(self._model):
             features = read_features(self._model, self._probe, self._layers, settings.reduce, settings.max_features)
             numbers = measuring.quick(features, self._probe, self._layers, class_logits=settings.class_logits)
+            numbers |= {} if self._vitals is None else self._vitals.measure(features, self._probe)
         cadence.expect_slow(2 + measuring.elasticity_passes(self._probe))
         if cadence.due_slow() if slow is None else slow:
             with cadence.charge("slow"), undisturbed(self._model):
@@ -255,7 +287,17 @@ class Run:
             shown |= {f"load/{name}": value for name, value in zip(self.layers, numbers["load"], strict=True)}
             for each in self._loggers:
                 each.log(shown, self._step)
+            self._alert()
         cadence.measured += 1
+
+    def _alert(self) -> None:
+        """Tell each finding once."""
+        if self._on_verdict is None:
+            return
+        for each in examine(assemble(thinned(self._entries))).findings:
+            if each.name not in self._told:
+                self._told.add(each.name)
+                self._on_verdict(each)
 
     def _slow(self, features: Features) -> dict[str, Json]:
         """Spectrum and elasticity; one that fails leaves the other, and what was measured already, alone."""

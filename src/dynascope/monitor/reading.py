@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from dynascope.measure.separation import DEAD_BELOW, MARGIN, describe
-from dynascope.monitor import journal
+from dynascope.monitor import findings, journal
 from dynascope.records import Json, load, with_provenance
 
 # name -> (dimensions after step, what it is)
@@ -34,6 +34,7 @@ VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
     "pull": (("class", "source"), "cosine of changes"),
     "intra": ((), "elasticity within classes"),
     "inter": ((), "elasticity between classes"),
+    **findings.VARIABLES,
 }
 
 
@@ -80,6 +81,8 @@ def assemble(entries: Sequence[Mapping[str, Json]]) -> xr.Dataset:
         found = found.assign_coords({dim: list(start["classes"])})
     if "feature" in found.dims:
         found = found.assign_coords(feature=np.arange(1, found.sizes["feature"] + 1))
+    if "weight" in found.dims:
+        found = found.assign_coords(weight=list(start["weights"]))
     if "load" in found:
         found = found.assign(_shapes(found["load"].values))
     return with_provenance(

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from dynascope.monitor.health import examine
 from dynascope.monitor.judging import finite_steps, newest, verdicts
 from dynascope.records import attribute
 
@@ -26,16 +27,20 @@ _COLUMNS = {
 
 
 def print_run(record: xr.Dataset, console: Console) -> None:
-    """Print a run: a table over steps, one over layers, one sentence per verdict, and what was left out.
+    """Print a run: its health, a table over steps, one over layers, one sentence per verdict, and what was left out.
 
     >>> run = xr.Dataset({"load": (("step", "layer"), [[2.0, 1.0]])}, coords={"step": [0], "layer": ["input", "fc"]})
     >>> print_run(run, Console(width=60))
-    a run of 1 measurement up to step 0, 2 layers ...
+    health: not judged: ...
     """
     steps = record.sizes.get("step", 0)
     if steps == 0:
         console.print("a run without a finished measurement yet", highlight=False)
         return
+    health = examine(record)
+    console.print(Text("health: ", style="bold") + Text(health.line, style="not bold"))
+    for finding in health.findings:
+        console.print(finding.sentence, highlight=False)
     console.print(
         f"a run of {steps} measurement{'s' if steps > 1 else ''} up to step {int(record['step'][-1])}, "
         f"{record.sizes['layer']} layers",
@@ -72,12 +77,13 @@ def _over_steps(record: xr.Dataset) -> Table:
 
 
 def _over_layers(record: xr.Dataset) -> Table:
-    """Loads at the start and now, and what the layer contributes now, with a bar."""
+    """Loads at the start and at the last step where all are finite, and what the layer contributes, with a bar."""
     whole = finite_steps(record["load"])
     first, last = record["load"].values[whole[0]], record["load"].values[whole[-1]]
     work = np.concatenate([[np.nan], -np.diff(last)])
     largest = np.nanmax(np.abs(work)) if len(work) > 1 else 1.0
-    table = Table("layer", "load at first", "load now", "work now", "", box=None, pad_edge=False)
+    when = "now" if whole[-1] == len(record["step"]) - 1 else f"at step {int(record['step'][whole[-1]])}"
+    table = Table("layer", "load at first", f"load {when}", f"work {when}", "", box=None, pad_edge=False)
     for name, *values in zip(record["layer"].values, first, last, work, strict=True):
         share = values[-1] / largest if largest > 0 and np.isfinite(values[-1]) else 0.0
         bar = ("█" if share >= 0 else "░") * round(20 * abs(share))

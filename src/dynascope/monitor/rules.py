@@ -1,0 +1,411 @@
+"""One rule for each fault: a function from the signs of a run to a finding, or to none.
+
+A rule that lacks what it looks at is not judged. The bounds are ours: they were set on small multilayer perceptrons and
+judged on other networks, see `dynascope reproduce health/faults`.
+"""
+
+import math
+
+import numpy as np
+
+from dynascope.monitor.findings import Finding, NotJudged, Signs
+
+# bounds
+INPUTS = 30.0
+START = 2.0
+STEADY, GROWTH = 0.5, 4.0
+DIVERGED = 5.0
+UPDATES = (3e-5, 0.1)
+SHRUNK = 0.1
+NOISE = (0.7, 1.3)
+DEAD, SILENT, SATURATED = 0.6, 0.95, 0.8
+EXPLODING = 100.0
+VANISHING = 1e-4
+JUMP, UNEVEN = 0.3, 1.7
+RISE, GAP, FORGOT = (1.1, 1.2), (0.05, 0.5), 3.0
+STUCK, LEVEL, SOON = 0.85, 0.97, 100
+
+
+_LOSS = "no probe loss"
+_TOLD = "run.step was not told the loss"
+_GRADIENTS = "no gradients at measurements; hand in optimizer="
+_UPDATES = "no step after a measurement yet"
+
+
+def leak(signs: Signs) -> Finding | None:
+    """Samples of the probe that training sees."""
+    share = float(signs.of("leaked", "training data unknown; hand in training=")[0])
+    if share <= 0:
+        return None
+    return Finding(
+        "probe leak",
+        int(signs.steps[0]),
+        f"{share:.0%} of the probe are among the training inputs",
+        "none",
+        "take the probe from data that training does not see",
+    )
+
+
+def softmax_twice(signs: Signs) -> Finding | None:
+    """Cross entropy of probabilities taken as logits is at least log(1 + (K − 1)/e): each is between 0 and 1."""
+    are = signs.of("probabilities", "no outputs")
+    least = signs.of("loss_least", _TOLD)
+    bound = math.log1p((math.exp(signs.chance) - 1) / math.e)
+    if not (are[np.isfinite(are)] == 1).all() or np.nanmin(least) < 0.98 * bound:
+        return None
+    return Finding(
+        "softmax twice",
+        int(signs.steps[0]),
+        f"outputs are probabilities, and no loss is below {np.nanmin(least):.3g}",
+        f"log(1 + (K − 1)/e) = {bound:.3g}, which cross entropy of probabilities cannot pass",
+        "give the loss logits, without the softmax at the end of the model",
+    )
+
+
+def input_scale(signs: Signs) -> Finding | None:
+    """Inputs so large or small that the first layer is off its range."""
+    size = float(signs.of("input_size", "inputs are not one tensor of numbers")[0])
+    if 1 / INPUTS < size < INPUTS:
+        return None
+    return Finding(
+        "inputs out of scale",
+        int(signs.steps[0]),
+        f"root mean square of the inputs {size:.3g}",
+        f"{1 / INPUTS:.2g} to {INPUTS:.3g}",
+        "subtract their mean and divide by their deviation",
+    )
+
+
+def start(signs: Signs) -> Finding | None:
+    """Outputs before training that are worse than a guess by far."""
+    loss = float(signs.of("probe_loss", _LOSS)[0])
+    if signs.steps[0] != 0:
+        raise NotJudged("the state before training was not measured")
+    if loss <= START * signs.chance:
+        return None
+    return Finding(
+        "start out of range",
+        0,
+        f"probe loss {loss:.3g} before training, where a guess has {signs.chance:.3g}",
+        f"{START:g} times a guess",
+        "smaller initial weights, or norms between layers",
+    )
+
+
+def frozen(signs: Signs) -> Finding | None:
+    """Weights that have gradients and never move."""
+    ratio, slope = signs.of("update_ratio", _UPDATES), signs.of("gradient_size", _GRADIENTS)
+    still = (np.nan_to_num(ratio, nan=1.0) == 0) & (slope > 0)
+    often = still.sum(axis=0) >= 2
+    moved = (ratio > 0).any(axis=0)
+    if not (often & ~moved).any() or not moved.any():
+        return None
+    which = np.flatnonzero(often & ~moved)
+    return Finding(
+        "layers left out",
+        int(signs.steps[np.flatnonzero(still[:, which[0]])[0]]),
+        f"{', '.join(signs.name('weight', each) for each in which[:3])} have gradients and do not move",
+        "no change at all, while others change",
+        "make the optimiser after the model is complete, from model.parameters()",
+    )
+
+
+def uncleared(signs: Signs) -> Finding | None:
+    """Gradients that are added up over steps: they hardly change from one to the next, and grow."""
+    signs.after(5)
+    norm, change = signs.of("gradient_norm", _GRADIENTS), signs.of("gradient_change", _GRADIENTS)
+    known = np.flatnonzero(np.isfinite(norm) & np.isfinite(change))
+    if len(known) < 4:
+        raise NotJudged(_GRADIENTS)
+    last = known[-len(known) // 2 :]
+    steady, growth = float(np.median(change[last])), float(np.median(norm[last]) / norm[known[0]])
+    if steady > STEADY or growth < GROWTH:
+        return None
+    return Finding(
+        "gradients not cleared",
+        int(signs.steps[np.flatnonzero(np.isfinite(norm))[0]]),
+        f"from step to step gradients change by {steady:.0%}, and they have grown {growth:.3g}-fold",
+        f"{STEADY:.0%} and {GROWTH:g}-fold together",
+        "call optimizer.zero_grad() at every step",
+    )
+
+
+def wrong_direction(signs: Signs) -> Finding | None:
+    """A loss that is driven below zero while the cross entropy on the probe rises."""
+    loss, told = signs.of("probe_loss", _LOSS), signs.of("loss_mean", _TOLD)
+    at = np.flatnonzero((told < 0) & ~(loss <= max(loss[0], signs.chance)))
+    if not at.size:
+        return None
+    return Finding(
+        "wrong direction",
+        int(signs.steps[at[0]]),
+        f"the training loss is {told[at[0]]:.3g}, and the probe's rose to {loss[at[0]]:.3g}",
+        "a loss below 0 that falls while cross entropy on the probe rises",
+        "check the sign of the loss",
+    )
+
+
+def diverged(signs: Signs) -> Finding | None:
+    """A loss that is not finite, or many times that of the start."""
+    loss = signs.of("probe_loss", _LOSS)
+    large = DIVERGED * max(loss[0], signs.chance) if math.isfinite(loss[0]) else 0.0
+    at = np.flatnonzero(~(loss <= large))
+    steps = [int(signs.steps[at[0]])] if at.size else []
+    evidence = f"probe loss {loss[at[0]]:.3g}" if at.size else ""
+    first = signs.record["first_not_finite"].values if "first_not_finite" in signs.record else np.array([np.nan])
+    if np.isfinite(first).any() and (not steps or np.nanmin(first) <= steps[0]):
+        steps, evidence = [int(np.nanmin(first))], "training loss not finite"
+    if not steps:
+        return None
+    return Finding(
+        "diverged",
+        steps[0],
+        evidence,
+        f"finite, and on the probe below {DIVERGED:g} times that of the start or of a guess",
+        "a lower learning rate, gradient clipping, or a look at the batch of that step",
+    )
+
+
+def large_updates(signs: Signs) -> Finding | None:
+    """Steps that change weights by too large a part of them."""
+    ratio = signs.of("update_ratio", _UPDATES)
+    middle = _median(ratio)
+    at = np.flatnonzero(middle > UPDATES[1])
+    if not at.size:
+        return None
+    return Finding(
+        "updates too large",
+        int(signs.steps[at[0]]),
+        f"one step changes the weights by {middle[at[0]]:.2g} of their size (median of matrices)",
+        f"{UPDATES[1]:g}",
+        "a lower learning rate",
+    )
+
+
+def small_updates(signs: Signs) -> Finding | None:
+    """Steps that never change weights by a part that counts."""
+    signs.after(5)
+    middle = _median(signs.of("update_ratio", _UPDATES))
+    most = float(np.nanmax(middle))
+    if not most < UPDATES[0]:
+        return None
+    return Finding(
+        "updates too small",
+        int(signs.steps[np.flatnonzero(np.isfinite(middle))[0]]),
+        f"no step changes the weights by more than {most:.2g} of their size (median of matrices)",
+        f"{UPDATES[0]:g}",
+        "a higher learning rate",
+    )
+
+
+def _median(values: np.ndarray) -> np.ndarray:
+    """Over weights, of what is finite; NaN where nothing is."""
+    known = np.isfinite(values)
+    return np.array([np.median(row[here]) if here.any() else np.nan for row, here in zip(values, known, strict=True)])
+
+
+def vanished_weights(signs: Signs) -> Finding | None:
+    """Weights that go to zero."""
+    size = signs.of("weight_size", "no weight matrices")
+    with np.errstate(invalid="ignore", divide="ignore"):
+        left = _median(size / size[0])
+    if not np.nanmin(left, initial=1.0) < SHRUNK:
+        return None
+    return Finding(
+        "weights vanish",
+        int(signs.steps[np.flatnonzero(left < 0.5)[0]]),
+        f"weights, half as large by then, go down to {np.nanmin(left):.2g} of their size at the start (median)",
+        f"{SHRUNK:g}",
+        "less weight decay",
+    )
+
+
+def noisy_training(signs: Signs) -> Finding | None:
+    """A training loss that stays high in training mode, where the same network does better in evaluation mode."""
+    signs.after(5)
+    loss, told = signs.of("probe_loss", _LOSS), signs.of("loss_mean", _TOLD)
+    above = told > np.maximum(NOISE[0] * signs.chance, NOISE[1] * loss)
+    above[loss != loss] = False
+    if not above[1:].mean() > 0.5:
+        return None
+    at = int(np.flatnonzero(above)[0])
+    return Finding(
+        "too much noise",
+        int(signs.steps[at]),
+        f"training loss {told[at]:.3g} in training mode, {loss[at]:.3g} on the probe without dropout and augmentation",
+        f"{NOISE[1]:g} times the probe's, and {NOISE[0]:g} of a guess, at most measurements",
+        "less dropout or augmentation",
+    )
+
+
+def dead(signs: Signs) -> Finding | None:
+    """Units that give the same for every sample, or rows of a matrix that get no gradient."""
+    constant = signs.of("constant", "no features")
+    given = "input" in signs.record["layer"].values
+    bound = DEAD + (1 - DEAD) * constant[:, :1] if given else np.full((len(constant), 1), DEAD)
+    dead = constant > bound
+    dead[:, 0] &= not given
+    found = _where(signs, dead, constant, "layer", "of its numbers are the same for all samples", f"{DEAD:.0%}")
+    if found is None and "silent" in signs.record:
+        rows = signs.record["silent"].values
+        found = _where(signs, rows >= SILENT, rows, "weight", "of its rows have no gradient", f"{SILENT:.0%}")
+    return found
+
+
+def _where(signs: Signs, wrong: np.ndarray, share: np.ndarray, dim: str, words: str, bound: str) -> Finding | None:
+    """Units that are dead at the newest measurement, since when they are."""
+    if not wrong[-1].any():
+        return None
+    worst = int(np.argmax(np.where(wrong[-1], share[-1], -1.0)))
+    alive = np.flatnonzero(~wrong[:, worst])
+    first = int(alive[-1]) + 1 if alive.size else 0
+    return Finding(
+        "dead units",
+        int(signs.steps[first]),
+        f"{signs.name(dim, worst)}: {share[-1, worst]:.0%} {words}",
+        bound,
+        "initial weights that keep units alive, a lower learning rate, or another activation",
+    )
+
+
+def saturated(signs: Signs) -> Finding | None:
+    """Units at either end of what their activation can give."""
+    share = signs.of("saturated", "no features")
+    wrong = share > SATURATED
+    wrong &= signs.record["constant"].values < 1
+    if "input" in signs.record["layer"].values:
+        wrong[:, 0] = False
+    if not wrong[-1].any():
+        return None
+    worst = int(np.argmax(np.where(wrong[-1], share[-1], -1.0)))
+    alive = np.flatnonzero(~wrong[:, worst])
+    return Finding(
+        "saturated units",
+        int(signs.steps[int(alive[-1]) + 1 if alive.size else 0]),
+        f"{signs.name('layer', worst)}: {share[-1, worst]:.0%} of its numbers lie at either end of their range",
+        f"{SATURATED:.0%}",
+        "smaller initial weights, or norms before the activations",
+    )
+
+
+def exploding(signs: Signs) -> Finding | None:
+    """Gradients that are too large."""
+    norm = signs.of("gradient_norm", _GRADIENTS)
+    at = np.flatnonzero(norm > EXPLODING)
+    if not at.size:
+        return None
+    return Finding(
+        "exploding gradients",
+        int(signs.steps[at[0]]),
+        f"norm of all gradients {norm[at[0]]:.3g}",
+        f"{EXPLODING:g}",
+        "gradient clipping, smaller initial weights, or norms between layers",
+    )
+
+
+def vanishing(signs: Signs) -> Finding | None:
+    """Gradients that hardly reach some layer."""
+    size = signs.of("gradient_size", _GRADIENTS)
+    known = np.flatnonzero(np.isfinite(size).all(axis=1) & (size.max(axis=1) > 0))
+    if len(known) < 2:
+        raise NotJudged(_GRADIENTS)
+    ratio = size[known].min(axis=1) / size[known].max(axis=1)
+    if not float(np.median(ratio)) < VANISHING:
+        return None
+    at = np.flatnonzero(ratio < VANISHING)[0]
+    return Finding(
+        "vanishing gradients",
+        int(signs.steps[known[at]]),
+        f"gradients of {signs.name('weight', int(size[known[at]].argmin()))} are {ratio[at]:.2g} of those of "
+        f"{signs.name('weight', int(size[known[at]].argmax()))}",
+        f"{VANISHING:g}",
+        "another activation, norms, or shortcuts between layers",
+    )
+
+
+def forgetting(signs: Signs) -> Finding | None:
+    """A training loss like a saw: it falls slowly and jumps up, where batches come in an order."""
+    signs.after(5)
+    rise, fall = signs.of("loss_rise", _TOLD), signs.of("loss_fall", _TOLD)
+    up, down = float(np.nanmax(rise[2:])), float(np.nanmax(fall[2:]))
+    if not (up > JUMP * signs.chance and up > UNEVEN * down):
+        return None
+    return Finding(
+        "batches differ",
+        int(signs.steps[2 + int(np.nanargmax(rise[2:]))]),
+        f"the training loss rises by up to {up:.3g} from one step to the next, and falls by {down:.3g} at most",
+        f"{JUMP:g} of a guess, and {UNEVEN:g} times the fall",
+        "shuffle: batches of one kind after another are learnt and forgotten in turn",
+    )
+
+
+def _memorised(signs: Signs) -> tuple[int, float, float, float] | None:
+    """Since when the probe's loss has risen while the training loss fell below it: place, least, now, training loss."""
+    signs.after(5)
+    loss, told = signs.of("probe_loss", _LOSS), signs.of("loss_mean", _TOLD)
+    if not np.isfinite([loss[-1], told[-1]]).all():
+        return None
+    best = int(np.nanargmin(loss))
+    rose, gap = loss[-1] / loss[best], told[-1] / loss[-1]
+    bound = RISE[0] if gap < GAP[0] else RISE[1]
+    if not (rose > bound and gap < GAP[1]):
+        return None
+    later = best + int(np.flatnonzero(loss[best:] > bound * loss[best])[0])
+    return later, float(loss[best]), float(loss[-1]), float(told[-1])
+
+
+def fitted_noise(signs: Signs) -> Finding | None:
+    """Memorised labels that are wrong: the probe's accuracy falls again, or was never better than a guess."""
+    course = _memorised(signs)
+    right = signs.of("probe_accuracy", "no accuracy")
+    if course is None:
+        return None
+    later, least, now, told = course
+    samples = signs.options.get("samples", 100)
+    peak, last, chance = float(np.nanmax(right)), float(np.mean(right[-3:])), 1 / signs.classes
+    error = math.sqrt(max(peak * (1 - peak), 1 / samples) / samples)
+    if not (peak - last > FORGOT * error or last < chance + 2 * math.sqrt(chance * (1 - chance) / samples)):
+        return None
+    return Finding(
+        "label noise fitted",
+        int(signs.steps[later]),
+        f"training loss {told:.2g}, probe loss from {least:.2g} up to {now:.2g}, and probe accuracy {last:.2f}, "
+        f"at best {peak:.2f}",
+        f"accuracy lower by {FORGOT:g} standard errors, or no better than a guess",
+        "check the labels, stop earlier, or regularise",
+    )
+
+
+def overfitted(signs: Signs) -> Finding | None:
+    """A loss on the probe that rises again while the training loss falls far below it."""
+    course = _memorised(signs)
+    if course is None:
+        return None
+    later, least, now, told = course
+    return Finding(
+        "overfitting",
+        int(signs.steps[later]),
+        f"probe loss from {least:.2g} up to {now:.2g}, training loss {told:.2g}",
+        f"a rise by {RISE[1] - 1:.0%} with a training loss below {GAP[1]:.0%} of it, or by {RISE[0] - 1:.0%} and "
+        f"{GAP[0]:.0%}",
+        "more data, stop earlier, or regularise",
+    )
+
+
+def stuck(signs: Signs) -> Finding | None:
+    """A loss that has not left that of a guess, and does not move."""
+    signs.after(5)
+    loss = signs.of("probe_loss", _LOSS)
+    if signs.steps[-1] < SOON:
+        raise NotJudged(f"fewer than {SOON} steps")
+    best, quarter = float(np.nanmin(loss)), max(1, len(loss) // 4)
+    still = np.mean(loss[-quarter:]) > LEVEL * np.mean(loss[-3 * quarter : -2 * quarter])
+    if not (best > STUCK * min(signs.chance, loss[0]) and still):
+        return None
+    return Finding(
+        "stuck",
+        int(signs.steps[-1]),
+        f"probe loss {best:.3g} at best, a guess has {signs.chance:.3g}",
+        f"a fall by {1 - STUCK:.0%}, or one of {1 - LEVEL:.0%} between the second and the last quarter",
+        "see the other findings; else another learning rate, and a check of inputs and labels",
+    )
