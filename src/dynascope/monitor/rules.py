@@ -17,12 +17,12 @@ STEADY, GROWTH = 0.5, 4.0
 DIVERGED = 5.0
 UPDATES = (3e-5, 0.1)
 SHRUNK = 0.1
-NOISE = (0.7, 1.3)
+NOISE = (0.8, 1.05)
 DEAD, SILENT, SATURATED = 0.6, 0.95, 0.8
 EXPLODING = 100.0
 VANISHING = 1e-4
-JUMP, UNEVEN = 0.3, 1.7
-RISE, GAP, FORGOT = (1.1, 1.2), (0.05, 0.5), 3.0
+JUMP, UNEVEN, SWING = 0.08, 1.5, 2.6
+RISE, GAP, FORGOT = (1.1, 1.25), (0.05, 0.4), 3.0
 STUCK, LEVEL, SOON = 0.85, 0.97, 100
 
 
@@ -185,14 +185,18 @@ def large_updates(signs: Signs) -> Finding | None:
 def small_updates(signs: Signs) -> Finding | None:
     """Steps that never change weights by a part that counts."""
     signs.after(5)
-    middle = _median(signs.of("update_ratio", _UPDATES))
-    most = float(np.nanmax(middle))
-    if not most < UPDATES[0]:
+    ratio = signs.of("update_ratio", _UPDATES)
+    first = int(np.flatnonzero(np.isfinite(ratio).any(axis=1))[0])
+    if "silent" in signs.record:
+        ratio = np.where(signs.record["silent"].values < 1, ratio, np.nan)  # what has no gradient is another matter
+    ratio = ratio[:, np.isfinite(ratio).any(axis=0)]
+    most = np.sort(np.nan_to_num(ratio, nan=0.0, posinf=0.0).max(axis=0, initial=0.0))[-2:]
+    if not most.size or not most[0] < UPDATES[0]:
         return None
     return Finding(
         "updates too small",
-        int(signs.steps[np.flatnonzero(np.isfinite(middle))[0]]),
-        f"no step changes the weights by more than {most:.2g} of their size (median of matrices)",
+        int(signs.steps[first]),
+        f"but for one, no weight matrix is changed by a step by more than {most[0]:.2g} of its size",
         f"{UPDATES[0]:g}",
         "a higher learning rate",
     )
@@ -324,19 +328,36 @@ def vanishing(signs: Signs) -> Finding | None:
 
 
 def forgetting(signs: Signs) -> Finding | None:
-    """A training loss like a saw: it falls slowly and jumps up, where batches come in an order."""
+    """A training loss like a saw, or one that swings: batches come in an order, and are learnt and forgotten in turn."""
     signs.after(5)
     rise, fall = signs.of("loss_rise", _TOLD), signs.of("loss_fall", _TOLD)
-    up, down = float(np.nanmax(rise[2:])), float(np.nanmax(fall[2:]))
-    if not (up > JUMP * signs.chance and up > UNEVEN * down):
+    some = max(1, len(rise) // 3)
+    up, down = (float(np.mean(np.sort(each[np.isfinite(each)])[-some:])) for each in (rise, fall))
+    swing, width = _swing(signs)
+    saw = up > JUMP * signs.chance and up > UNEVEN * down
+    if not saw and not (width > JUMP * signs.chance and swing > SWING):
         return None
     return Finding(
         "batches differ",
-        int(signs.steps[2 + int(np.nanargmax(rise[2:]))]),
-        f"the training loss rises by up to {up:.3g} from one step to the next, and falls by {down:.3g} at most",
-        f"{JUMP:g} of a guess, and {UNEVEN:g} times the fall",
-        "shuffle: batches of one kind after another are learnt and forgotten in turn",
+        int(signs.steps[np.nanargmax(rise)]),
+        f"from one step to the next the training loss rises by {up:.3g} and falls by {down:.3g} at most, and its mean "
+        f"between measurements swings {swing:.2g} times as much as its range lets expect",
+        f"{UNEVEN:g} times the fall, or {SWING:g}",
+        "shuffle the training data",
     )
+
+
+def _swing(signs: Signs) -> tuple[float, float]:
+    """Bends of the mean loss from measurement to measurement, relative to independent batches; range in between.
+
+    The mean of n losses with range r, about three deviations, bends by 0.65 r/√n.
+    """
+    mean, low, high = (signs.of(f"loss_{name}", _TOLD)[5:] for name in ("mean", "least", "greatest"))
+    between = float(np.median(np.diff(signs.steps)))
+    width = float(np.nanmedian(high - low))
+    if len(mean) < 5 or not width > 0 or not np.isfinite(mean).all():
+        return 0.0, 0.0
+    return float(np.mean(np.abs(np.diff(mean, 2))) * math.sqrt(between) / (0.65 * width)), width
 
 
 def _memorised(signs: Signs) -> tuple[int, float, float, float] | None:
