@@ -328,7 +328,7 @@ def vanishing(signs: Signs) -> Finding | None:
 
 
 def forgetting(signs: Signs) -> Finding | None:
-    """A training loss like a saw, or one that swings: batches come in an order, and are learnt and forgotten in turn."""
+    """A training loss like a saw, or one that swings: batches come in an order, learnt and forgotten in turn."""
     signs.after(5)
     rise, fall = signs.of("loss_rise", _TOLD), signs.of("loss_fall", _TOLD)
     some = max(1, len(rise) // 3)

@@ -31,7 +31,9 @@ class Vitals:
     training: the training inputs, a tensor or a Dataset, among which samples of the probe are looked for.
     """
 
-    def __init__(self, model: nn.Module, probe: Probe, training: Given[torch.Tensor | Dataset | None] = None) -> None:
+    def __init__(
+        self, model: nn.Module, probe: Probe, training: Given[torch.Tensor | Dataset[object] | None] = None
+    ) -> None:
         self.losses, self.weights = Losses(), Weights(model)
         self._fixed: Numbers = {} if training is None else {"leaked": leaked(probe, training)}
 
@@ -59,7 +61,7 @@ class Vitals:
         return optimizer.register_step_pre_hook(before).remove
 
 
-def leaked(probe: Probe, training: Given[torch.Tensor | Dataset]) -> float:
+def leaked(probe: Probe, training: Given[torch.Tensor | Dataset[object]]) -> float:
     """Share of the probe's samples that occur among the training inputs, bit for bit.
 
     training: inputs (sample, …), or a Dataset whose items are inputs or begin with them. Random augmentation hides
@@ -80,7 +82,7 @@ def leaked(probe: Probe, training: Given[torch.Tensor | Dataset]) -> float:
     return sum(_bytes(each, kind) in seen for each in probe.inputs.cpu()) / len(probe)
 
 
-def _inputs(training: Given[torch.Tensor | Dataset]) -> Iterator[torch.Tensor]:
+def _inputs(training: Given[torch.Tensor | Dataset[object]]) -> Iterator[torch.Tensor]:
     if isinstance(training, torch.Tensor):
         yield from training.detach().cpu()
         return
@@ -239,7 +241,8 @@ def _some(weights: torch.Tensor) -> torch.Tensor:
 
 
 def _size(values: torch.Tensor) -> torch.Tensor:
-    return values.detach().float().norm() / math.sqrt(values.numel())
+    whole: torch.Tensor = values.detach().float().norm()
+    return whole / math.sqrt(values.numel())
 
 
 def _listed(numbers: Iterable[torch.Tensor]) -> list[float]:

@@ -76,7 +76,9 @@ class Block(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Add what two convolutions make of the input to it."""
-        return self.outer(x + self.norm2(self.conv2(self.inner(self.norm1(self.conv1(x))))))
+        more: torch.Tensor = self.norm2(self.conv2(self.inner(self.norm1(self.conv1(x)))))
+        made: torch.Tensor = self.outer(x + more)
+        return made
 
 
 def _residual(shape: Shape) -> tuple[list[nn.Module], int]:
@@ -100,7 +102,8 @@ class Encoder(nn.Module):
         """Attend, then map every token."""
         normed = self.norm1(x)
         x = x + self.attention(normed, normed, normed, need_weights=False)[0]
-        return x + self.linear2(self.inner(self.linear1(self.norm2(x))))
+        mapped: torch.Tensor = self.linear2(self.inner(self.linear1(self.norm2(x))))
+        return x + mapped
 
 
 class Tokens(nn.Module):
@@ -113,7 +116,8 @@ class Tokens(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Embed."""
-        return self.embed(x) + self.position
+        embedded: torch.Tensor = self.embed(x)
+        return embedded + self.position
 
 
 class Mean(nn.Module):
@@ -125,7 +129,8 @@ class Mean(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Average."""
-        return self.norm(x).mean(dim=1)
+        normed: torch.Tensor = self.norm(x)
+        return normed.mean(dim=1)
 
 
 def _transformer(shape: Shape) -> tuple[list[nn.Module], int]:

@@ -90,8 +90,8 @@ def _points(config: Config) -> list[dict[str, str | int]]:
     number = len(config.faults)
     return [
         {"architecture": architecture, "fault": fault, "seed": seed}
-        for architecture in config.architectures
         for each in range(config.seeds)
+        for architecture in config.architectures
         for fault, seed in [
             *((fault, each) for fault in config.faults),
             *((HEALTHY, each * number + place) for place in range(number)),

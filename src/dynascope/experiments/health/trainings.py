@@ -4,13 +4,14 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import torch
 import xarray as xr
 from torch import nn
 
-from dynascope.experiments.health.architectures import INPUTS, Shape, build
+from dynascope.experiments.health.architectures import INPUTS, Block, Encoder, Shape, build
 from dynascope.experiments.health.tasks import Task, draw_task
 from dynascope.monitor import watch
 from dynascope.monitor.findings import VARIABLES
@@ -164,20 +165,14 @@ def _scaled(low: float, high: float, *, last: bool) -> Callable[[nn.Module, np.r
 def _biased(model: nn.Module, random: np.random.Generator) -> nn.Module:
     """Biases so low that no ReLU after them is ever positive: of a norm where one stands before the ReLU."""
     by = float(random.uniform(8, 30))
-    parts = list(model.modules())
-    before = [
-        parts[place - 1]
-        for place, each in enumerate(parts)
-        if isinstance(each, nn.ReLU)
-        and isinstance(parts[place - 1], nn.Linear | nn.Conv2d | nn.BatchNorm1d | nn.BatchNorm2d)
-    ]
+    before = [first for first, second in pairwise(model.children()) if isinstance(second, nn.ReLU)]
     for each in model.modules():
-        if hasattr(each, "linear1"):
+        if isinstance(each, Encoder):
             before.append(each.linear1)
-        if hasattr(each, "norm1") and isinstance(each.norm1, nn.BatchNorm2d):
+        elif isinstance(each, Block):
             before += [each.norm1, each.norm2]
     for each in before:
-        each.bias.sub_(by)
+        next(weight for name, weight in each.named_parameters() if name == "bias").sub_(by)
     return model
 
 
@@ -185,7 +180,7 @@ def _biased(model: nn.Module, random: np.random.Generator) -> nn.Module:
 def _amplified(model: nn.Module, random: np.random.Generator) -> nn.Module:
     """A stack of layers, each of which makes the signal larger."""
     gain = float(random.uniform(2.5, 4.0))
-    for each in list(model)[-2 - 2 * _STACK : -2]:  # type: ignore[arg-type]
+    for each in list(model.children())[-2 - 2 * _STACK : -2]:
         if isinstance(each, nn.Linear):
             nn.init.kaiming_normal_(each.weight).mul_(gain)
     return model
