@@ -30,13 +30,17 @@ def run(kind, backend, steps, *, watched):
     x, y = (each.to(DEVICE) for each in data())
     call = torch.compile(model, backend=backend) if backend else model
     often = {"every": steps // 10, "slow": 3}
-    watching = watch(call, probe=(x, y), **often, class_logits=True) if watched else contextlib.nullcontext()
+    found = []
+    more = {"class_logits": True, "training": x, "on_verdict": found.append}
+    watching = watch(call, probe=(x, y), **often, **more) if watched else contextlib.nullcontext()
     with watching as seen:
         train(model, (x, y), steps, call=call, after=lambda loss: seen and seen.step(loss=loss))
     if seen is not None:
         assert seen.record.sizes["step"] == 11
         assert np.isfinite(seen.record["minimum_feature_distance"].values[[0, -1]]).all()
         assert np.isfinite(seen.record["intra"].values[[0, 3]]).all()
+        assert np.isfinite(seen.record["gradient_norm"].values[1:]).all()
+        assert found[0].name == "probe leak"
     content = {name: value.clone() for name, value in model.state_dict().items()}
     content["torch random state"] = torch.get_rng_state()
     if DEVICE.type == "cuda":

@@ -342,6 +342,8 @@ class Run:
         if last and not whole:
             self._guarded(lambda: self.measure(slow))
         self._closed = True
+        if self._vitals is not None:
+            self._vitals.close()
         if self._journal is not None:
             folder = self._journal.folder
             self._journal.close()

@@ -24,6 +24,7 @@ VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
     "silent": (("weight",), "share of rows without gradient"),
     "weight_size": (("weight",), "root mean square of weights"),
     "update_ratio": (("weight",), "change by a step relative to the weights"),
+    "layer_size": (("layer",), "how many numbers a layer gives for a sample"),
     "constant": (("layer",), "share of numbers that are the same for all samples"),
     "saturated": (("layer",), "share of numbers at either end of the layer's range"),
     "one_answer": ((), "share of the class that is predicted most"),

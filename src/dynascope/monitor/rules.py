@@ -21,7 +21,7 @@ NOISE = (0.8, 1.05)
 DEAD, SILENT, SATURATED = 0.6, 0.95, 0.8
 EXPLODING = 100.0
 VANISHING = 1e-4
-JUMP, UNEVEN, SWING = 0.08, 1.5, 2.6
+JUMP, UNEVEN, SWING = 0.08, 1.5, 3.0
 RISE, GAP, FORGOT = (1.1, 1.25), (0.05, 0.4), 3.0
 STUCK, LEVEL, SOON = 0.85, 0.97, 100
 
@@ -226,7 +226,7 @@ def vanished_weights(signs: Signs) -> Finding | None:
 
 def noisy_training(signs: Signs) -> Finding | None:
     """A training loss that stays high in training mode, where the same network does better in evaluation mode."""
-    signs.after(5)
+    signs.after(10)
     loss, told = signs.of("probe_loss", _LOSS), signs.of("loss_mean", _TOLD)
     above = told > np.maximum(NOISE[0] * signs.chance, NOISE[1] * loss)
     above[loss != loss] = False
@@ -329,7 +329,7 @@ def vanishing(signs: Signs) -> Finding | None:
 
 def forgetting(signs: Signs) -> Finding | None:
     """A training loss like a saw, or one that swings: batches come in an order, learnt and forgotten in turn."""
-    signs.after(5)
+    signs.after(15)
     rise, fall = signs.of("loss_rise", _TOLD), signs.of("loss_fall", _TOLD)
     some = max(1, len(rise) // 3)
     up, down = (float(np.mean(np.sort(each[np.isfinite(each)])[-some:])) for each in (rise, fall))
@@ -350,14 +350,13 @@ def forgetting(signs: Signs) -> Finding | None:
 def _swing(signs: Signs) -> tuple[float, float]:
     """Bends of the mean loss from measurement to measurement, relative to independent batches; range in between.
 
-    The mean of n losses with range r, about three deviations, bends by 0.65 r/√n.
+    The mean of n losses with range r, about three deviations, bends by 0.55 r/√n, in the middle.
     """
     mean, low, high = (signs.of(f"loss_{name}", _TOLD)[5:] for name in ("mean", "least", "greatest"))
-    between = float(np.median(np.diff(signs.steps)))
-    width = float(np.nanmedian(high - low))
-    if len(mean) < 5 or not width > 0 or not np.isfinite(mean).all():
+    if len(mean) < 10 or not np.isfinite(mean).all() or not np.median(high - low) > 0:
         return 0.0, 0.0
-    return float(np.mean(np.abs(np.diff(mean, 2))) * math.sqrt(between) / (0.65 * width)), width
+    between, width = float(np.median(np.diff(signs.steps))), float(np.median(high - low))
+    return float(np.median(np.abs(np.diff(mean, 2))) * math.sqrt(between) / (0.55 * width)), width
 
 
 def _memorised(signs: Signs) -> tuple[int, float, float, float] | None:

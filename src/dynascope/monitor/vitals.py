@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch.utils.data import Dataset
+from torch.utils.hooks import RemovableHandle
 
 from dynascope.checks import Given
 from dynascope.monitor.layers import Features
@@ -35,6 +36,7 @@ class Vitals:
         self, model: nn.Module, probe: Probe, training: Given[torch.Tensor | Dataset[object] | None] = None
     ) -> None:
         self.losses, self.weights = Losses(), Weights(model)
+        self._hook: RemovableHandle | None = None
         self._fixed: Numbers = {} if training is None else {"leaked": leaked(probe, training)}
 
     def step(self, step: int, loss: SupportsFloat | None) -> None:
@@ -47,8 +49,8 @@ class Vitals:
         """Give all numbers since the last measurement."""
         return self._fixed | signs(features, probe) | self.weights.measure() | self.losses.take()
 
-    def hook(self, optimizer: Given[torch.optim.Optimizer], due: Callable[[], bool]) -> Callable[[], None]:
-        """Read gradients just before the optimiser's steps that are due; returns what ends it."""
+    def hook(self, optimizer: Given[torch.optim.Optimizer], due: Callable[[], bool]) -> None:
+        """Read gradients just before the optimiser's steps that are due, until it is closed."""
         if not isinstance(optimizer, torch.optim.Optimizer):
             raise ValueError(
                 f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}; hand in the one that steps"
@@ -58,7 +60,12 @@ class Vitals:
             if due():
                 self.weights.read_gradients()
 
-        return optimizer.register_step_pre_hook(before).remove
+        self._hook = optimizer.register_step_pre_hook(before)
+
+    def close(self) -> None:
+        """Let the optimiser go."""
+        if self._hook is not None:
+            self._hook.remove()
 
 
 def leaked(probe: Probe, training: Given[torch.Tensor | Dataset[object]]) -> float:
@@ -268,6 +275,7 @@ def signs(features: Features, probe: Probe) -> Numbers:
     answers = torch.bincount(logits.argmax(dim=1), minlength=logits.shape[1]).max() / len(logits)
     sums = bool(((logits.sum(dim=1) - 1).abs() < 1e-4).all() and (logits >= 0).all())
     numbers: Numbers = {
+        "layer_size": [float(each.shape[1]) for each in features.layers],
         "constant": _listed(_constant(each) for each in features.layers),
         "saturated": _listed(_saturated(each) for each in features.layers),
         "one_answer": float(answers),
