@@ -54,6 +54,10 @@ class Finding:
         return f"{self.name} at step {self.step}: {self.evidence}; bound: {self.bound}. Try: {self.advice}."
 
 
+LOSS = "no probe loss"
+TOLD = "run.step was not told the loss"
+
+
 class NotJudged(Exception):
     """A rule lacks what it looks at."""
 

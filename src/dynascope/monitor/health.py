@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import xarray as xr
 
-from dynascope.monitor import rules
+from dynascope.monitor import courses, rules
 from dynascope.monitor.findings import Finding, NotJudged, Signs
 from dynascope.records import Json
 
@@ -18,21 +18,21 @@ RULES: Mapping[str, Callable[[Signs], Finding | None]] = {
     "inputs out of scale": rules.input_scale,
     "start out of range": rules.start,
     "layers left out": rules.frozen,
-    "wrong direction": rules.wrong_direction,
+    "wrong direction": courses.wrong_direction,
     "gradients not cleared": rules.uncleared,
     "weights vanish": rules.vanished_weights,
-    "too much noise": rules.noisy_training,
+    "too much noise": courses.noisy_training,
     "updates too large": rules.large_updates,
     "updates too small": rules.small_updates,
     "dead units": rules.dead,
     "saturated units": rules.saturated,
     "vanishing gradients": rules.vanishing,
     "exploding gradients": rules.exploding,
-    "diverged": rules.diverged,
-    "batches differ": rules.forgetting,
-    "label noise fitted": rules.fitted_noise,
-    "overfitting": rules.overfitted,
-    "stuck": rules.stuck,
+    "diverged": courses.diverged,
+    "batches differ": courses.forgetting,
+    "label noise fitted": courses.fitted_noise,
+    "overfitting": courses.overfitted,
+    "stuck": courses.stuck,
 }
 
 
