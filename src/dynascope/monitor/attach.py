@@ -51,11 +51,10 @@ def watch(
 ) -> "Run":
     """Watch a training run: which layers do the work, whether features collapse, how classes pull each other.
 
-    Now and then a fixed batch goes through the model in evaluation mode without gradients, beside the training.
-    Weights, gradients, buffers, flags and random states are left as they were, bit for bit. Time is the training step.
+    Now and then a fixed batch goes through the model in evaluation mode, beside the training, which stays the same bit
+    for bit. Time is the training step.
 
-    model: any module, compiled or inside DistributedDataParallel; it must return logits (sample, class), alone or in a
-        tuple or dict.
+    model: any module, compiled or distributed, that returns logits (sample, class), alone or in a tuple or dict.
     probe: (inputs, labels): tensors as the model takes them, and whole-number labels with at least two classes.
     every: steps between measurements, "log" for about ten per decade, or None: as often as max_overhead allows.
     out: folder of the run, which a second start continues; without it measurements stay in memory.
@@ -66,10 +65,10 @@ def watch(
     class_logits: also store class-mean logits, from which `estimate_strengths` reads local elasticity.
     loss: of (logits, labels), for elasticity.
     loggers: objects with log(values, step).
-    first_step: number of steps already done, if not those written down in `out`.
-    optimizer: reads gradients before its step, for loops that clear them before `run.step`.
-    training: training inputs, a tensor or Dataset, among which the probe's samples are looked for, once.
-    on_verdict: called with each new finding about the run's health.
+    first_step: number of steps already done.
+    optimizer: gradients are read before its step.
+    training: inputs among which the probe's samples must not be.
+    on_verdict: called with each new finding about health.
 
     Arguments that cannot work raise ValueError here, before training; what fails later gives one warning. What is
     measured and what it costs: docs/watch.md. Source: see `dynascope.measure`.
