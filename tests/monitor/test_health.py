@@ -191,6 +191,23 @@ def test_gradients_that_were_cleared_are_not_judged_unless_the_optimiser_is_know
     assert np.isfinite(run.record["update_ratio"].values[1:]).all()  # updates need no gradients
 
 
+def test_reading_gradients_in_the_optimiser_changes_nothing():
+    def weights(watched):
+        torch.manual_seed(0)
+        model, (x, y) = mlp(), vectors()
+        optimiser = torch.optim.Adam(model.parameters())
+        run = watch(model, probe=(x, y), every=3, slow=0, optimizer=optimiser) if watched else None
+        for _ in range(20):
+            optimiser.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimiser.step()
+            if run is not None:
+                run.step()
+        return nn.utils.parameters_to_vector(model.parameters())
+
+    assert torch.equal(weights(False), weights(True))
+
+
 def test_updates_are_those_of_one_step():
     model, (x, y) = mlp(), vectors()
     with watch(model, probe=(x, y), every=2, slow=0) as run:

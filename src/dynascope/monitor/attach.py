@@ -100,7 +100,7 @@ def watch(
         raise ValueError("model must know its shapes, got lazy layers; run one batch through it before watching")
     with cadence.charge("fast"), undisturbed(inner):
         found = find_layers(inner, checked, layers)
-        vitals = Vitals(inner, checked, training)
+        vitals = Vitals(inner, checked, training, optimizer)
     run = Run(
         inner,
         checked,
@@ -113,8 +113,7 @@ def watch(
         vitals=vitals,
         on_verdict=on_verdict,
     )
-    if optimizer is not None:
-        vitals.hook(optimizer, lambda: cadence.due(run.steps + 1))
+    vitals.hook(run.read_gradients)
     return run
 
 
@@ -258,10 +257,25 @@ class Run:
         if self._layers is None or self._closed:
             return
         self._values = {name: each.detach() if hasattr(each, "detach") else each for name, each in values.items()}
-        if self._vitals is not None:
-            self._vitals.step(self._step, self._values.get("loss"))
+        self._guarded(self._note)
         if self._cadence.due(self._step):
             self._guarded(self.measure)
+
+    def _note(self) -> None:
+        """Keep the loss, and see what the step after a measurement has changed."""
+        if self._vitals is None:
+            return
+        if "loss" in self._values:
+            self._vitals.losses.add(self._step, self._values["loss"])
+        if self._vitals.weights.waits:
+            with self._cadence.charge("fast", more=True):
+                self._vitals.weights.stepped()
+
+    def read_gradients(self) -> None:
+        """Read gradients for the next measurement, if one is due after this step; an optimiser's hook calls it."""
+        if self._vitals is not None and self._cadence.due(self._step + 1):
+            with self._cadence.charge("fast", more=True):
+                self._guarded(self._vitals.weights.read_gradients)
 
     def measure(self, slow: bool | None = None) -> None:
         """Measure now. slow: with the slow measures or without; by default when they are due. Errors are raised."""

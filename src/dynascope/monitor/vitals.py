@@ -27,40 +27,35 @@ Numbers = dict[str, Json]
 
 
 class Vitals:
-    """All that is collected of one run: tell it each step, and take the numbers at a measurement.
+    """All that is collected of one run; its numbers are taken at a measurement.
 
     training: the training inputs, a tensor or a Dataset, among which samples of the probe are looked for.
+    optimizer: just before whose steps gradients can be read.
     """
 
     def __init__(
-        self, model: nn.Module, probe: Probe, training: Given[torch.Tensor | Dataset[object] | None] = None
+        self,
+        model: nn.Module,
+        probe: Probe,
+        training: Given[torch.Tensor | Dataset[object] | None] = None,
+        optimizer: Given[torch.optim.Optimizer | None] = None,
     ) -> None:
-        self.losses, self.weights = Losses(), Weights(model)
+        if not isinstance(optimizer, torch.optim.Optimizer | None):
+            raise ValueError(
+                f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}; hand in the one that steps"
+            )
+        self.losses, self.weights, self._optimizer = Losses(), Weights(model), optimizer
         self._hook: RemovableHandle | None = None
         self._fixed: Numbers = {} if training is None else {"leaked": leaked(probe, training)}
-
-    def step(self, step: int, loss: SupportsFloat | None) -> None:
-        """Take note of a training step."""
-        if loss is not None:
-            self.losses.add(step, loss)
-        self.weights.stepped()
 
     def measure(self, features: Features, probe: Probe) -> Numbers:
         """Give all numbers since the last measurement."""
         return self._fixed | signs(features, probe) | self.weights.measure() | self.losses.take()
 
-    def hook(self, optimizer: Given[torch.optim.Optimizer], due: Callable[[], bool]) -> None:
-        """Read gradients just before the optimiser's steps that are due, until it is closed."""
-        if not isinstance(optimizer, torch.optim.Optimizer):
-            raise ValueError(
-                f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}; hand in the one that steps"
-            )
-
-        def before(*_: object) -> None:
-            if due():
-                self.weights.read_gradients()
-
-        self._hook = optimizer.register_step_pre_hook(before)
+    def hook(self, read: Callable[[], None]) -> None:
+        """Call what reads gradients just before each step of the optimiser, until it is closed."""
+        if self._optimizer is not None:
+            self._hook = self._optimizer.register_step_pre_hook(lambda *_: read())
 
     def close(self) -> None:
         """Let the optimiser go."""
@@ -187,6 +182,11 @@ class Weights:
     def read_gradients(self) -> None:
         """Read gradients now, for the next measurement: an optimiser's hook sees them before they are cleared."""
         self._seen = self._gradients()
+
+    @property
+    def waits(self) -> bool:
+        """Whether the step after a measurement is still to come."""
+        return self._before is not None
 
     def stepped(self) -> None:
         """See how far the step since the last measurement has moved the weights; does nothing at other steps."""
