@@ -11,7 +11,7 @@ import xarray as xr
 
 from dynascope.deprecation import warn_renamed
 from dynascope.measure.separation import DEAD_BELOW, MARGIN, describe
-from dynascope.monitor import journal
+from dynascope.monitor import findings, journal
 from dynascope.records import Json, load, with_provenance
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _TIDY = (
     "output",
     "feature",
     "head",
+    "weight",
     "bound",
 )  # columns in this order
 # name in journals -> name in records, where xarray has a method of that name
@@ -68,6 +69,7 @@ VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
     "pull": (("class", "source"), "cosine of changes"),
     "intra": ((), "elasticity within classes"),
     "inter": ((), "elasticity between classes"),
+    **findings.VARIABLES,
 }
 
 
@@ -214,6 +216,8 @@ def _labelled(start: Mapping[str, Json], kept: Sequence[Mapping[str, Json]]) -> 
         found = found.assign_coords(bound=["low", "high"])
     if "feature" in found.dims:
         found = found.assign_coords(feature=np.arange(1, found.sizes["feature"] + 1))
+    if "weight" in found.dims:
+        found = found.assign_coords(weight=list(start["weights"]))
     if "loads" in found:
         if start.get("settings", {}).get("task", "classification") not in ("classification", "binary"):
             found["loads"].attrs["long_name"] = "load D, error of a linear map on rows held out"
