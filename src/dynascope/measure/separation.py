@@ -36,14 +36,14 @@ def data_separation(
 
     trace: D = log(tr Σw / tr Σb), (3).   pinv: D = log tr(Σw Σb⁺), (S1).
     regression: D = √(min over w, b of Σ_i |y_i − w·x_i − b|² / (2N)), the best linear fit, S5.
-    held_out: the same, each y_i predicted by a fit to other samples, for layers as wide as there are samples or wider.
+    held_out: the same, each y_i predicted by a fit to other samples, for wide layers.
     Σw is the covariance within classes, averaged with the class sizes N_k/N as weights; Σb that of the class means,
     with the same weights, so that Σw + Σb is the covariance of the data.
 
-    features: (sample, feature), further axes are flattened; NumPy, PyTorch or JAX, any real type, any units: trace and
-    pinv do not change when features turn, shift or scale. labels: (sample,), whole numbers or text; for regression and
-    held_out the targets, (sample,) or (sample, output). groups: (sample,), for held_out: samples of a group, as tokens
-    of a text, are held out together. Time does not enter.
+    features: (sample, feature), further axes are flattened; NumPy, PyTorch or JAX, any units: trace and pinv do not
+    change when features turn, shift or scale. labels: (sample,), whole numbers or text; for regression and held_out the
+    targets, (sample,) or (sample, output). groups: (sample,), as the text of a token, held out together. Time does not
+    enter.
     Returns one float64 number of the kind that went in, on its device. It is −∞ where classes have no spread at all, +∞
     where their means agree, NaN where nothing differs. Needs more samples than classes (for regression than features
     by 2 or more, else every fit is perfect). Σb⁺ drops directions below the rounding of the features' own precision.

@@ -69,35 +69,33 @@ def watch(
 ) -> "Run":
     """Watch a training run: which layers do the work, whether features collapse, how classes pull each other.
 
-    Now and then a fixed batch goes through the model in evaluation mode, beside the training, which stays the same bit
-    for bit. Time is the training step.
+    A fixed batch goes through the model in evaluation mode; training stays the same bit for bit. Time is the step.
 
     model: any module, compiled or distributed.
-    probe: (inputs, labels) as model and loss take them; token numbers; DataLoader or Dataset; {"train": …, "test": …}.
-    every: steps between measurements, "epoch", "log" for about ten per decade, or None: as max_overhead allows.
-    out: folder of the run; without it measurements stay in memory.
+    probe: (inputs, labels), token numbers, a DataLoader or Dataset, or {"train": …, "test": …} of these.
+    every: steps between measurements, "epoch", "log" (ten per decade), or None: as max_overhead allows.
+    out: folder of the run, if measurements are to be kept.
     max_overhead: time for measuring as a share of that for training, 0.02 where `every` is not given.
-    slow: what takes long comes with every `slow`-th measurement, 0 for never.
+    slow: slow measures come with every `slow`-th measurement, 0 for never.
     steps: length of the run; it is measured ten times at least, unless max_overhead is given.
-    task: "classification", "binary", "multilabel", "regression" or "language", where labels do not tell.
-    output: name or place of the output among several, or a function that picks it.
-    positions: of sequences, to read there; by default where the readout reads.
-    groups: of the tokens, to predict instead of the most frequent ones.
+    task: "classification", "binary", "multilabel", "regression", "language", where labels do not tell.
+    output: name, place or function that picks one of several outputs.
+    positions: of sequences; by default those that the readout reads.
+    groups: of tokens, to predict instead of frequent ones.
     layers: names of submodules; by default found, see `run.layers`.
-    reduce: "pool" (to at most max_features numbers a sample), "flatten", "mean", "first" or "last" position.
-    class_logits: also store class-mean logits, for `estimate_strengths` and `imitate`.
+    reduce: "pool" (to at most max_features numbers), "flatten", "mean", "first" or "last" position.
+    class_logits: store class-mean logits, for `estimate_strengths` and `imitate`.
     class_names: by label.
-    inside: also measure attention, outliers and norms.
+    inside: measure attention, outliers and norms.
     loss: of (logits, labels), for elasticity.
     loggers: objects with log(values, step).
-    first_step: number of steps already done.
-    resume: True continues the run in `out`, False takes a fresh folder; by default the state now decides.
+        first_step: steps already done.
+    resume: True continues the run in `out`, False takes a fresh folder.
     optimizer: gradients are read before its step.
     training: inputs among which the probe's samples must not be.
     on_verdict: called with each new finding about health.
 
-    Arguments that cannot work raise ValueError here, before training; what fails later gives a warning. What is
-    measured and what it costs: docs/watch.md. Source: see `dynascope.measure`.
+    What cannot work raises ValueError here; what fails later warns. More: docs/watch.md.
 
     >>> net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2))
     >>> x, y = torch.randn(20, 2), torch.arange(20) % 2
@@ -252,6 +250,7 @@ class Run:
             "model": type(self._model).__name__,
             "samples": len(self._probe),
             "task": layers.reading.task.name,
+            "answers": measuring.answers(layers),
         }
         if layers.readout is not None:
             options |= {"readout": layers.readout.name}

@@ -122,7 +122,7 @@ def fitted_noise(signs: Signs) -> Finding | None:
         return None
     later, least, now, told = course
     samples = signs.options.get("samples", 100)
-    peak, last, chance = float(np.nanmax(right)), float(np.mean(right[-3:])), 1 / signs.classes
+    peak, last, chance = float(np.nanmax(right)), float(np.mean(right[-3:])), math.exp(-signs.chance)
     error = math.sqrt(max(peak * (1 - peak), 1 / samples) / samples)
     if not (peak - last > FORGOT * error or last < chance + 2 * math.sqrt(chance * (1 - chance) / samples)):
         return None

@@ -69,7 +69,7 @@ class Signs:
         self.record, self.steps = record, record["step"].values
         known = attribute(record, "parameters") if "parameters" in record.attrs else {}
         self.options = attribute(record, "options") if "options" in record.attrs else {}
-        self.classes = len(known.get("classes") or ())
+        self.answers = int(self.options.get("answers", len(known.get("classes") or ())))
 
     def of(self, name: str, missing: str) -> np.ndarray:
         """A variable; where it was never measured, the rule is not judged."""
@@ -86,9 +86,9 @@ class Signs:
     @property
     def chance(self) -> float:
         """The loss of a guess, log K."""
-        if self.classes < 2:
-            raise NotJudged("number of classes unknown")
-        return math.log(self.classes)
+        if self.answers < 2:
+            raise NotJudged("no classes to guess among, or their number is unknown")
+        return math.log(self.answers)
 
     def name(self, dim: str, place: int) -> str:
         """Of a layer or weight."""

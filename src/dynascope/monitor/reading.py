@@ -17,19 +17,8 @@ from dynascope.records import Json, load, with_provenance
 if TYPE_CHECKING:
     import pandas as pd
 
-_TIDY = (
-    "step",
-    "time",
-    "name",
-    "layer",
-    "class",
-    "source",
-    "output",
-    "feature",
-    "head",
-    "weight",
-    "bound",
-)  # columns in this order
+# columns in this order
+_TIDY = ("step", "time", "name", "layer", "class", "source", "output", "feature", "head", "weight", "bound")
 # name in journals -> name in records, where xarray has a method of that name
 _NAMES = {"load": "loads"}
 # old name in records -> new one
