@@ -208,6 +208,34 @@ def test_reading_gradients_in_the_optimiser_changes_nothing():
     assert torch.equal(weights(False), weights(True))
 
 
+def test_weights_that_take_no_part_are_not_called_dead():
+    class Spare(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.spare, self.head = nn.Linear(6, 8), nn.Linear(6, 8), nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.head(self.body(x).relu())
+
+    model = Spare()
+    with watch(model, probe=vectors(), every=5, slow=0) as run:
+        train(model, vectors(), 40, after=lambda loss: run.step(loss=loss))
+    health = examine(run.record)
+    assert health.findings == ()
+    assert "vanishing gradients" not in health.unjudged
+
+
+def test_an_optimiser_inside_another_is_found():
+    class Around:
+        def __init__(self, optimizer):
+            self.optimizer = optimizer
+
+    model = mlp()
+    inner = torch.optim.SGD(model.parameters(), lr=0.05)
+    watch(model, probe=vectors(), every=1, slow=0, optimizer=Around(inner))
+    assert inner._optimizer_step_pre_hooks
+
+
 def test_updates_are_those_of_one_step():
     model, (x, y) = mlp(), vectors()
     with watch(model, probe=(x, y), every=2, slow=0) as run:

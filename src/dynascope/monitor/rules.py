@@ -246,6 +246,8 @@ def exploding(signs: Signs) -> Finding | None:
 def vanishing(signs: Signs) -> Finding | None:
     """Gradients that hardly reach some layer."""
     size = signs.of("gradient_size", _GRADIENTS)
+    used = np.flatnonzero(np.isfinite(size).any(axis=0))
+    size = size[:, used]
     known = np.flatnonzero(np.isfinite(size).all(axis=1) & (size.max(axis=1) > 0))
     if len(known) < 2:
         raise NotJudged(_GRADIENTS)
@@ -256,8 +258,8 @@ def vanishing(signs: Signs) -> Finding | None:
     return Finding(
         "vanishing gradients",
         int(signs.steps[known[at]]),
-        f"gradients of {signs.name('weight', int(size[known[at]].argmin()))} are {ratio[at]:.2g} of those of "
-        f"{signs.name('weight', int(size[known[at]].argmax()))}",
+        f"gradients of {signs.name('weight', int(used[size[known[at]].argmin()]))} are {ratio[at]:.2g} of those of "
+        f"{signs.name('weight', int(used[size[known[at]].argmax()]))}",
         f"{VANISHING:g}",
         "another activation, norms, or shortcuts between layers",
     )

@@ -41,6 +41,8 @@ class Vitals:
         training: Given[torch.Tensor | Dataset[object] | None] = None,
         optimizer: Given[torch.optim.Optimizer | None] = None,
     ) -> None:
+        while optimizer is not None and hasattr(optimizer, "optimizer"):  # that of accelerate or Lightning around it
+            optimizer = optimizer.optimizer
         if not isinstance(optimizer, torch.optim.Optimizer | None):
             raise ValueError(
                 f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}; hand in the one that steps"
@@ -226,32 +228,44 @@ class Weights:
         return [_some(each) for each in held] if len(held) == len(self._matrices) else []
 
     def _gradients(self) -> Numbers:
-        """Empty where all gradients are cleared."""
-        held = [each.grad for each in self._all if each.grad is not None and not each.grad.is_sparse]
+        """Empty where all gradients are cleared; NaN for a matrix that takes no part."""
+        held = [_here(each.grad) for each in self._all if each.grad is not None and not each.grad.is_sparse]
         if not held:
             return {}
         with torch.no_grad():
-            whole = float(torch.stack([each.norm().double() for each in held]).norm())
+            whole = float(torch.stack([_norm(each) for each in held]).double().norm())
             if whole == 0:
                 return {}
-            rows = [None if each.grad is None else each.grad.flatten(1).float().norm(dim=1) for each in self._matrices]
+            rows = [
+                torch.tensor([math.nan]) if each.grad is None else _norm(_here(each.grad).flatten(1), dim=1)
+                for each in self._matrices
+            ]
             sizes = [
-                torch.zeros(()) if row is None else row.norm() / math.sqrt(each.numel())
+                row.norm() / math.sqrt(max(1, _here(each).numel()))
                 for row, each in zip(rows, self._matrices, strict=True)
             ]
-            silent = [torch.ones(()) if row is None else (row == 0).float().mean() for row in rows]
+            silent = [torch.where(row.isnan(), row, (row == 0).float()).mean() for row in rows]
         return {"gradient_norm": whole, "gradient_size": _listed(sizes), "silent": _listed(silent)}
+
+
+def _here(tensor: torch.Tensor) -> torch.Tensor:
+    """What this process holds of a tensor that is sharded, so that no other is waited for."""
+    local: torch.Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    return local.detach()
+
+
+def _norm(tensor: torch.Tensor, dim: int | None = None) -> torch.Tensor:
+    return torch.linalg.vector_norm(tensor, dim=dim, dtype=torch.float32)
 
 
 def _some(weights: torch.Tensor) -> torch.Tensor:
     """Evenly spaced numbers of a tensor."""
-    flat = weights.detach().flatten()
+    flat = _here(weights).flatten()
     return flat[:: max(1, flat.numel() // _SAMPLED)].float()
 
 
 def _size(values: torch.Tensor) -> torch.Tensor:
-    whole: torch.Tensor = values.detach().float().norm()
-    return whole / math.sqrt(values.numel())
+    return _norm(_here(values)) / math.sqrt(max(1, _here(values).numel()))
 
 
 def _listed(numbers: Iterable[torch.Tensor]) -> list[float]:
