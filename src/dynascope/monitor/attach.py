@@ -89,7 +89,7 @@ def watch(
     inside: measure attention, outliers and norms.
     loss: of (logits, labels), for elasticity.
     loggers: objects with log(values, step).
-        first_step: steps already done.
+    first_step: steps already done.
     resume: True continues the run in `out`, False takes a fresh folder.
     optimizer: gradients are read before its step.
     training: inputs among which the probe's samples must not be.

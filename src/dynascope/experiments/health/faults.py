@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -73,9 +74,8 @@ def run(config: Config) -> xr.Dataset:
     place = nullcontext(config.folder) if config.folder else tempfile.TemporaryDirectory()
     points = _points(config)
     with place as folder:
-        table = sweep(
-            workload, points, folder, scheduler="here" if config.workers == 1 else None, workers=config.workers or None
-        )
+        where: dict[str, Any] = {"scheduler": "here"} if config.workers == 1 else {"workers": config.workers or None}
+        table = sweep(workload, points, folder, **where)
     if not (table["outcome"] == "finished").all():
         raise RuntimeError("some runs failed; the warning above says how to see why")
     texts = map(str, table["run"].values)
