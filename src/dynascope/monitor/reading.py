@@ -147,10 +147,17 @@ def assemble(entries: Sequence[Mapping[str, Json]]) -> RunRecord:
     kept = _in_order([entry for entry in entries if entry.get("kind") == "measure"])
     parameters = {"layers": start["layers"], "classes": start["classes"], "skipped": start.get("skipped", {})}
     parameters["notes"] = start.get("notes", [])
+    damaged = next((entry["lines"] for entry in entries if entry.get("kind") == journal.DAMAGED), 0)
+    if damaged:
+        parameters["damaged"] = f"{damaged} of its journal's lines are damaged and left out"
     if kept and kept[-1].get("changed"):
         parameters["final_state"] = "weights were changed after the last step, as averaging does"
+    try:
+        labelled = _labelled(start, kept)
+    except (TypeError, ValueError, KeyError, OverflowError) as error:
+        raise ValueError(f"this run's journal holds measurements that do not fit together: {error}") from error
     record = with_provenance(
-        _labelled(start, kept),
+        labelled,
         "watch",
         parameters,
         options=start["settings"],
