@@ -21,7 +21,7 @@ ROWS = [
     {"results", "report", "cli", "web", "__main__"},
 ]
 HOMES = {
-    "torch": ("networks", "monitor", "measure/elasticity.py", "measure/side_effects.py"),
+    "torch": ("networks", "monitor", "measure/elasticity.py", "measure/side_effects.py", "experiments/health"),
     "matplotlib": ("plots", "experiments", "report.py"),
     "dask": ("sweep/cluster.py",),
     "distributed": ("sweep/cluster.py",),

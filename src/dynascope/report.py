@@ -14,6 +14,7 @@ from dynascope.experiments.claims import Finding, summary
 from dynascope.experiments.registry import find, names, output_folder
 from dynascope.imitation.summary import EXPLAINED, HEAD, sentences
 from dynascope.imitation.summary import table as imitation_table
+from dynascope.monitor.health import examine
 from dynascope.monitor.judging import verdicts
 from dynascope.monitor.tables import LAYER_HEAD, asides, heading, over_layers, remark
 from dynascope.plots import save_figure, save_small
@@ -200,12 +201,14 @@ def watch_report(record: xr.Dataset, title: str = "A training run") -> str:
     >>> "<img" in watch_report(run)
     True
     """
-    sentences = [f"{each.subject}: {each.sentence}" for each in verdicts(record)]
+    health = examine(record)
+    sentences = [f"health: {health.line}", *(each.sentence for each in health.findings), heading(record)]
+    sentences += filter(None, [remark(record)])
+    sentences += [f"{each.subject}: {each.sentence}" for each in verdicts(record)]
     sentences += asides(record)
     rows = over_layers(record)[0]
     table = [LAYER_HEAD, *rows] if rows else []
-    said = [heading(record), *filter(None, [remark(record)]), *sentences]
-    return html_report(title, record, figure=plot_watched(record), findings=said, table=table)
+    return html_report(title, record, figure=plot_watched(record), findings=sentences, table=table)
 
 
 def imitation_report(result: xr.Dataset, *, figure: Figure | Path, title: str = "Networks and their imitation") -> str:

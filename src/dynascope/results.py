@@ -15,7 +15,7 @@ import xarray as xr
 
 from dynascope.experiments.claims import KINDS, SCALES, VERDICTS, Finding, summary
 from dynascope.experiments.registry import find, names, output_folder
-from dynascope.experiments.sources import PAPERS
+from dynascope.experiments.sources import OWN, PAPERS
 from dynascope.records import Json, attribute, source_commit, to_json, write_text
 
 FILE, PICTURE, VECTOR_PICTURE = "result.json", "small.png", "figure.svg"
@@ -207,7 +207,7 @@ def results_page(results: Mapping[str, Result], pictures: Collection[str]) -> st
                     summary(claim),
                     _experiment(result),
                 )
-                for paper in PAPERS
+                for paper in (*PAPERS, OWN)
                 for result, claim in rows
                 if _paper(claim) == paper
             ],
@@ -296,7 +296,7 @@ def _counts(rows: Sequence[tuple[Result, Finding]]) -> str:
     count = Counter((paper, claim.kind, claim.verdict) for _, claim in rows for paper in (_paper(claim), "all"))
     body = [
         (paper, kind, *(str(count[paper, kind, verdict]) for verdict in VERDICTS))
-        for paper in (*PAPERS, "all")
+        for paper in (*PAPERS, OWN, "all")
         for kind in KINDS
         if any(count[paper, kind, verdict] for verdict in VERDICTS)
     ]

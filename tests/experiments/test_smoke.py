@@ -14,6 +14,7 @@ MODELS = {
     "deep_linear": {"DeepLinear", "ModeEquation"},
     "elastic": {"LocallyElastic", "Ensemble"},
     "features": {"FeatureDefinitions", "HeavisideNetwork"},
+    "health": {"watched networks"},
     "linear_modes": {"DiagonalNetwork", "ScalarNetwork", "TwoLayerLinear", "learnability", "linear model"},
     "multilinear": {"Multilinear"},
     "regimes": {"Ensemble"},

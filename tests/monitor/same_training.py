@@ -31,7 +31,9 @@ def run(kind, backend, steps, *, watched):
     call = torch.compile(model, backend=backend) if backend else model
     classes = y.ndim == 1
     often = {"every": steps // 10, "slow": 3, "class_logits": classes, "inside": not classes}
-    watching = watch(call, probe=(x, y), **often) if watched else contextlib.nullcontext()
+    found = []
+    more = {"training": x, "on_verdict": found.append}
+    watching = watch(call, probe=(x, y), **often, **more) if watched else contextlib.nullcontext()
     with watching as seen:
         train(model, (x, y), steps, call=call, after=lambda loss: seen and seen.step(loss=loss))
     if seen is not None:
@@ -42,6 +44,8 @@ def run(kind, backend, steps, *, watched):
         else:
             assert np.isfinite(seen.record["attention_entropy"].values[:, 1:]).all()
             assert np.isfinite(seen.record["skip_cost"].values[[0, -1], 1:]).all()
+        assert np.isfinite(seen.record["gradient_norm"].values[1:]).all()
+        assert found[0].name == "probe leak"
     content = {name: value.clone() for name, value in model.state_dict().items()}
     content["torch random state"] = torch.get_rng_state()
     if DEVICE.type == "cuda":

@@ -176,7 +176,7 @@ def _record(**numbers):
         ({"load": [3.0, 2.0, 1.0, 0.0]}, "load", "is linear (bend +0.00, R² of a line 1.00)"),
         ({"load": [3.0, 2.9, 2.5, 0.0]}, "load", "is concave"),
         ({"load": [3.0, 0.5, 0.1, 0.0]}, "load", "is convex"),
-        ({"load": [3.0, 2.0, 2.1, 0.0]}, "idle layers", "add no separation of classes: b."),
+        ({"load": [3.0, 2.0, 2.1, 0.0]}, "idle layers", "add little separation of classes on this probe: b"),
         ({"nc1": 0.01, "nc2_angle": 0.02}, "collapse", "Classes have collapsed to points of a simplex"),
         ({"nc1": 0.01, "nc2_angle": 0.5}, "collapse", "do not yet form a simplex"),
         ({"nc1": 2.0, "nc2_angle": 0.5}, "collapse", "have not collapsed"),

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dynascope.experiments.experiment import Experiment
 
-FAMILIES = ("deep_linear", "multilinear", "spring_block", "phases", "elastic", "linear_modes", "features", "regimes")
+FAMILIES = (
+    "deep_linear",
+    "multilinear",
+    "spring_block",
+    "phases",
+    "elastic",
+    "linear_modes",
+    "features",
+    "regimes",
+    "health",
+)
 _HERE = Path(__file__).parent
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 PAPERS = ("spring-block", "elastic", "elastic-slides", "deep-linear", "layerwise")
+OWN = "dynascope"  # what no paper states: our own pages
 _WORDS = {"figure": "Figure", "table": "Table", "section": "Section"}
 _EQUATIONS = re.compile(r"\(([A-Z]?[\d.]*\d)\)(?:–\(([A-Z]?[\d.]*\d)\))?")
 _NAMED = re.compile(
@@ -17,7 +18,7 @@ _NAMED = re.compile(
 class Source:
     """One or more numbered items of a paper, written in one way everywhere.
 
-    paper: one of spring-block, elastic, elastic-slides, deep-linear, layerwise
+    paper: one of spring-block, elastic, elastic-slides, deep-linear, layerwise; dynascope for our own pages
     equation, figure, table, section: numbers as printed, several with commas or as a range: "6", "4–7, S2", "1(c), S5"
     theorem: theorem-like items with their word: "Theorem 2.1", "Proposition 3.2, Lemma 1"
     place: what has no number: "above (7)", "footnote 5"
@@ -37,8 +38,8 @@ class Source:
     place: str = ""
 
     def __post_init__(self) -> None:
-        if self.paper not in PAPERS:
-            raise ValueError(f"paper must be one of {', '.join(PAPERS)}, got {self.paper!r}")
+        if self.paper not in (*PAPERS, OWN):
+            raise ValueError(f"paper must be one of {', '.join((*PAPERS, OWN))}, got {self.paper!r}")
 
     def __str__(self) -> str:
         equations = [re.sub(r"[^–]+", lambda number: f"({number[0]})", each) for each in _split(self.equation)]
@@ -86,6 +87,7 @@ class Source:
 # the papers as experiments write them: layerwise(equation="6.14") is Source("layerwise", equation="6.14")
 spring_block, elastic = partial(Source, "spring-block"), partial(Source, "elastic")
 deep_linear, layerwise = partial(Source, "deep-linear"), partial(Source, "layerwise")
+own = partial(Source, OWN)
 
 
 def _split(text: str) -> list[str]:

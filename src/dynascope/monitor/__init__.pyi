@@ -5,6 +5,9 @@ from dynascope.monitor import tables as tables
 from dynascope.monitor.attach import Run as Run
 from dynascope.monitor.attach import watch as watch
 from dynascope.monitor.comparing import compare as compare
+from dynascope.monitor.findings import Finding as Finding
+from dynascope.monitor.health import Health as Health
+from dynascope.monitor.health import examine as examine
 from dynascope.monitor.judging import verdicts as verdicts
 from dynascope.monitor.loggers import Logger as Logger
 from dynascope.monitor.loggers import MLflow as MLflow

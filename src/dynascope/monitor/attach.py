@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, SupportsFloat
 import numpy as np
 import torch
 from torch import nn
+from torch.utils.data import Dataset
 
 from dynascope.checks import Given, count, flag, one_of
 from dynascope.measure.elasticity import Loss
@@ -18,6 +19,8 @@ from dynascope.measure.side_effects import undisturbed
 from dynascope.monitor import measuring
 from dynascope.monitor.cadence import Cadence
 from dynascope.monitor.features import MAX_FEATURES, REDUCTIONS, Features, Layers, read_features, read_test
+from dynascope.monitor.findings import Finding
+from dynascope.monitor.health import examine, thinned
 from dynascope.monitor.inside import look_inside
 from dynascope.monitor.journal import Journal
 from dynascope.monitor.layers import Wishes, find_layers
@@ -28,6 +31,7 @@ from dynascope.monitor.reading import RunRecord, assemble, flat
 from dynascope.monitor.resuming import SAME, apart, open_journal
 from dynascope.monitor.tables import to_html
 from dynascope.monitor.telling import guarded
+from dynascope.monitor.vitals import Vitals
 from dynascope.monitor.warming import warm_up
 from dynascope.monitor.wrappers import agreed, as_written, rank, sharded, uncompiled
 from dynascope.records import Json, save
@@ -59,6 +63,9 @@ def watch(
     loggers: Given[Sequence[Logger]] = (),
     first_step: Given[int | None] = None,
     resume: Given[bool | None] = None,
+    optimizer: Given[torch.optim.Optimizer | None] = None,
+    training: Given[torch.Tensor | Dataset[object] | None] = None,
+    on_verdict: Callable[[Finding], object] | None = None,
 ) -> "Run":
     """Watch a training run: which layers do the work, whether features collapse, how classes pull each other.
 
@@ -84,6 +91,9 @@ def watch(
     loggers: objects with log(values, step).
     first_step: steps already done.
     resume: True continues the run in `out`, False takes a fresh folder.
+    optimizer: gradients are read before its step.
+    training: inputs among which the probe's samples must not be.
+    on_verdict: called with each new finding about health.
 
     What cannot work raises ValueError here; what fails later warns. More: docs/watch.md.
 
@@ -125,8 +135,11 @@ def watch(
         features = read_features(inner, checked, found, settings.reduce, settings.max_features)
         found = measuring.with_size(found, features)
     names = _class_names(class_names, found.reading.task.classes)
+    vitals = Vitals(inner, checked, training, optimizer)
     run = Run(inner, checked, found, cadence=cadence, settings=settings, loggers=loggers, class_names=names)
+    run.examine(vitals, on_verdict)
     run.begin(out, first_step=begun, resume=forced)
+    vitals.hook(run.read_gradients)
     return run
 
 
@@ -172,6 +185,9 @@ class Run:
         loggers: Sequence[Logger] = (),
         class_names: Sequence[str] | None = None,
     ) -> None:
+        self._vitals: Vitals | None = None
+        self._on_verdict: Callable[[Finding], object] | None = None
+        self._found: set[str] = set()
         self._model, self._probe, self._layers = model, probe, layers
         self._cadence, self._settings, self._class_names = cadence, settings, class_names
         self._together, self._first = sharded(model), rank() == 0
@@ -184,6 +200,10 @@ class Run:
         self._slow_at: int | None = None
         self._head: dict[str, Json] = {}
         self._step, self._before, self._begun = 0, 0.0, time.perf_counter()
+
+    def examine(self, vitals: Vitals, on_verdict: Callable[[Finding], object] | None) -> None:
+        """Collect what rules about health need, and tell findings; `watch` calls it."""
+        self._vitals, self._on_verdict = vitals, on_verdict
 
     def begin(self, out: str | os.PathLike[str] | None, *, first_step: int | None, resume: bool | None) -> None:
         """Find the folder, and measure the state before training; `watch` calls it."""
@@ -230,6 +250,7 @@ class Run:
             "model": type(self._model).__name__,
             "samples": len(self._probe),
             "task": layers.reading.task.name,
+            "answers": measuring.answers(layers),
         }
         if layers.readout is not None:
             options |= {"readout": layers.readout.name}
@@ -240,6 +261,7 @@ class Run:
             "layers": layers.names,
             "classes": layers.reading.task.classes.tolist(),
             "class_names": self._class_names,
+            "weights": [] if self._vitals is None else self._vitals.weights.names,
             "skipped": self.skipped,
             "notes": self.notes,
             "probe": self._probe.fingerprint(),
@@ -309,6 +331,7 @@ class Run:
         if self._layers is None or self._closed:
             return
         self._values = {name: each.detach() if hasattr(each, "detach") else each for name, each in values.items()}
+        self._guarded(self._note)
         if self._cadence.due(self._step):
             self._guarded(self.measure)
 
@@ -317,12 +340,31 @@ class Run:
         if self._layers is not None and not self._closed and self._cadence.due_at_epoch():
             self._guarded(self.measure)
 
+    def _note(self) -> None:
+        """Keep the loss, and see what the step after a measurement has changed."""
+        if self._vitals is None:
+            return
+        if "loss" in self._values:
+            self._vitals.losses.add(self._step, self._values["loss"])
+        if self._vitals.weights.waits:
+            with self._cadence.charge("fast", more=True):
+                self._vitals.weights.stepped()
+
+    def read_gradients(self) -> None:
+        """Read gradients for the next measurement, if one is due after this step; an optimiser's hook calls it."""
+        if self._vitals is not None and self._cadence.due(self._step + 1):
+            with self._cadence.charge("fast", more=True):
+                self._guarded(self._vitals.weights.read_gradients)
+
     def measure(self, slow: bool | None = None) -> None:
         """Measure now. slow: with the slow measures or without; by default when they are due. Errors are raised."""
         if self._layers is None or self._closed:
             return
         now = self._now()
         features, numbers = self._quick()
+        if self._vitals is not None:
+            with self._measuring("fast", more=True):
+                numbers |= self._vitals.measure(features, self._layers.reading.task)
         skips = sum(layer.own is not None for layer in self._layers.hidden)
         self._cadence.expect_slow(2 + skips + measuring.elasticity_passes(self._layers.reading.task))
         if self._cadence.due_slow() if slow is None else slow:
@@ -358,8 +400,8 @@ class Run:
             return features, numbers
 
     @contextmanager
-    def _measuring(self, kind: str) -> Iterator[None]:
-        with self._cadence.charge(kind), undisturbed(self._model), as_written(self._model):
+    def _measuring(self, kind: str, *, more: bool = False) -> Iterator[None]:
+        with self._cadence.charge(kind, more=more), undisturbed(self._model), as_written(self._model):
             yield
 
     def _slow(self, features: Features) -> Numbers:
@@ -387,7 +429,17 @@ class Run:
                 prefix = "final/" if changed else ""  # the last step is there already
                 for each in self._loggers:
                     each.log({prefix + name: value for name, value in values.items()}, self._step)
+            self._alert()
         self._cadence.measured += 1
+
+    def _alert(self) -> None:
+        """Tell each finding once."""
+        if self._on_verdict is None:
+            return
+        for each in examine(assemble(thinned(self._entries))).findings:
+            if each.name not in self._found:
+                self._found.add(each.name)
+                self._on_verdict(each)
 
     def _write(self, entry: dict[str, Json]) -> None:
         if self._journal is not None:
@@ -407,6 +459,8 @@ class Run:
         if last:
             self._guarded(self._measure_last)
         self._closed = True
+        if self._vitals is not None:
+            self._vitals.close()
         if self._journal is not None:
             folder = self._journal.folder
             if last:

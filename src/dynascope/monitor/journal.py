@@ -1,8 +1,9 @@
 """A file that grows by one measurement at a time and survives the process that writes it.
 
 Each line is a checksum and a JSON text. A line is handed to the system in one piece and forced to disk before the next
-measurement begins; what a killed process leaves unfinished fails its checksum, is ignored by readers, and is cut off
-when the run is continued. A lock that the system drops with the process keeps a second writer out.
+measurement begins; what a killed process leaves unfinished at the end is ignored by readers, and cut off when the run
+is continued. A line that was damaged later is left out and counted, and stays where it is. A lock that the system drops
+with the process keeps a second writer out.
 """
 
 import json
@@ -10,9 +11,12 @@ import os
 import time
 import weakref
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dynascope.records import Json
+from dynascope.schema import parse_json
 
 try:
     import fcntl
@@ -20,6 +24,7 @@ except ImportError:  # Windows has no advisory locks of this kind
     fcntl = None  # type: ignore[assignment]
 
 NAME = "journal.jsonl"
+DAMAGED = "damaged"  # the kind of an entry that no journal holds: it counts the lines that could not be read
 _PATIENCE = 1.0  # seconds: of a run that was just killed, a worker that has not begun may still hold the lock
 
 
@@ -37,17 +42,55 @@ def _line(entry: dict[str, Json]) -> bytes:
     return b"%08x %s\n" % (zlib.crc32(text), text)
 
 
+@dataclass(frozen=True)
+class _Start:
+    """What the first entry of a run holds at least."""
+
+    layers: list[str]
+    classes: list[int]
+    settings: dict[str, Any]
+    device: str
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """A measurement."""
+
+    step: int
+    time: float
+    numbers: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _End:
+    """A run that was closed."""
+
+    step: int
+
+
+_KINDS: dict[object, type] = {"start": _Start, "measure": _Measure, "end": _End}
+
+
+def _entry(line: bytes) -> dict[str, Json] | None:
+    """One entry; None where the line is damaged, or holds something else."""
+    mark, _, text = line.removesuffix(b"\n").partition(b" ")
+    if mark != b"%08x" % zlib.crc32(text):
+        return None
+    try:
+        entry = parse_json(text.decode(), dict[str, Any], NAME)
+        parse_json(text.decode(), _KINDS[entry.get("kind")], NAME)
+    except (ValueError, KeyError, TypeError):
+        return None
+    return entry
+
+
 def _entries(content: bytes) -> tuple[list[dict[str, Json]], int]:
-    """Entries up to the first that is not whole, and the number of bytes that they take."""
-    entries: list[dict[str, Json]] = []
-    whole = 0
-    for line in content.splitlines(keepends=True):
-        mark, _, text = line.removesuffix(b"\n").partition(b" ")
-        if not line.endswith(b"\n") or mark != b"%08x" % zlib.crc32(text):
-            break
-        entries.append(json.loads(text))
-        whole += len(line)
-    return entries, whole
+    """All entries that are whole, before them the count of those that are not; bytes up to the last line end."""
+    whole = content.rfind(b"\n") + 1
+    found = [_entry(line + b"\n") for line in content[:whole].split(b"\n")[:-1]]
+    entries = [each for each in found if each is not None]
+    lost = len(found) - len(entries)
+    return ([{"kind": DAMAGED, "lines": lost}] if lost else []) + entries, whole
 
 
 def read(folder: str | os.PathLike[str]) -> list[dict[str, Json]]:
@@ -56,11 +99,11 @@ def read(folder: str | os.PathLike[str]) -> list[dict[str, Json]]:
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with Journal(folder) as journal:
-    ...         journal.append({"step": 1})
+    ...         journal.append({"kind": "end", "step": 1})
     ...     whole = (Path(folder) / NAME).read_bytes()
     ...     _ = (Path(folder) / NAME).write_bytes(whole + b"0badc0de {cut sho")
     ...     read(folder)
-    [{'step': 1}]
+    [{'kind': 'end', 'step': 1}]
     """
     path = Path(folder) / NAME
     if not path.is_file():
@@ -74,7 +117,7 @@ def status(folder: str | os.PathLike[str]) -> str:
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with Journal(folder) as journal:
-    ...         journal.append({"kind": "start"})
+    ...         journal.append({"kind": "measure", "step": 0, "time": 0.0, "numbers": {}})
     ...         before = status(folder)
     ...     before, status(folder)
     ('live', 'stopped')
@@ -105,10 +148,10 @@ class Journal:
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with Journal(folder) as journal:
-    ...         journal.append({"step": 1})
+    ...         journal.append({"kind": "end", "step": 1})
     ...     with Journal(folder) as journal:
     ...         print(journal.entries)
-    [{'step': 1}]
+    [{'kind': 'end', 'step': 1}]
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:

@@ -5,9 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
+from dynascope.measure.separation import DEAD_BELOW
 from dynascope.measure.spectrum import THRESHOLD
 from dynascope.records import attribute
 
+_LOADS, _IDLE = "loads", "idle"  # what the record calls loads and layers that add nothing
+_UNEVEN = 0.5  # work that differs from the mean by more than this part of it is not shared evenly
+_LEARNT = 0.5  # a probe loss below this part of a guess's counts as small
 COLLAPSED = 0.1  # nc1 and nc2 below it are called collapsed; a convention of ours
 _ALIKE = 0.9  # ratios of elasticity from 0.9 to 1/0.9 count as equal
 
@@ -73,7 +77,6 @@ def _number(record: xr.Dataset, name: str) -> float:
 _WORK = {
     "concave": "deep layers do more of the work than shallow ones",
     "convex": "shallow layers do more of the work than deep ones",
-    "linear": "the layers share the work evenly",
 }
 _ADVICE = {
     "concave": "more noise (dropout, learning rate, smaller batches) or a weaker nonlinearity moves it towards a line",
@@ -89,27 +92,81 @@ def _load(record: xr.Dataset) -> Verdict | None:
     at = int(finite_steps(record["bend"])[-1])
     shape = str(record["shape"].values[at])
     linearity = float(record["linearity"][at])
+    against = _against(record, at)
+    advice = f"no advice here, {against}" if against else _ADVICE[shape]
     return Verdict(
         "load",
-        f"The load curve is {shape} (bend {float(bend):+.2f}, R² of a line {linearity:.2f}): {_WORK[shape]}.",
-        f"noise against nonlinearity decides the shape; {_ADVICE[shape]}",
+        f"The load curve is {shape} (bend {float(bend):+.2f}, R² of a line {linearity:.2f}): "
+        f"{_WORK.get(shape) or _shares(record, at)}{_since(record, 'bend')}.",
+        f"noise against nonlinearity decides the shape; {advice}",
         "layers of one kind and width after training to a small loss, layer by layer as counted here",
-        "spring-block (3), FIG. 1 and S5; the bounds of ±0.5 on the bend are ours",
+        "spring-block (3), FIG. 1 and S5; the bounds of ±0.5 on the bend and of half the mean on work are ours",
     )
 
 
+def _since(record: xr.Dataset, name: str) -> str:
+    """Say when a variable was last finite, where that is not the newest measurement."""
+    at = int(finite_steps(record[name])[-1])
+    return "" if at == record.sizes["step"] - 1 else f", as of step {int(record['step'][at])}"
+
+
+def _shares(record: xr.Dataset, at: int) -> str:
+    """How layers share the work that does not grow or fall with depth."""
+    work = record["increment"].values[at, 1:]
+    mean, names = work.mean(), record["layer"].values[1:]
+    low, high = _interval(record, at)
+    differs = (low > (1 + _UNEVEN) * mean) | (high < (1 - _UNEVEN) * mean)
+    spread = "" if (low < high).all() else " (its spread over samples is not known)"
+    if not differs.any():
+        return f"the layers share the work evenly{spread}"
+    most, least = int(work.argmax()), int(work.argmin())
+    return (
+        f"no trend with depth, but unequal work{spread}: {names[most]} does {work[most]:.2f}, {names[least]} "
+        f"{work[least]:.2f} of {work.sum():.2f}"
+    )
+
+
+def _interval(record: xr.Dataset, at: int) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper ends of each layer's work; the work itself where the record has no interval."""
+    if "increment_interval" in record:
+        ends = record["increment_interval"].values[at, 1:]
+        if np.isfinite(ends).all():
+            return ends[:, 0], ends[:, 1]
+    work = record["increment"].values[at, 1:]
+    return work, work
+
+
+def _against(record: xr.Dataset, at: int) -> str:
+    """Why the law does not hold here; empty where its conditions are met."""
+    if int(record["step"][at]) == 0:
+        return "before training"
+    classes = len(attribute(record, "parameters")["classes"]) if "parameters" in record.attrs else 0
+    loss = float(record["probe_loss"][at]) if "probe_loss" in record else float("nan")
+    if classes < 2 or not loss < _LEARNT * np.log(classes):
+        return f"where the probe loss is not small yet (above {_LEARNT:g} of a guess's)"
+    if "layer_size" not in record:
+        return "where it is not known whether layers are alike"
+    hidden = record["layer_size"].values[at][record["layer"].values != "input"]
+    return "" if len(set(hidden.tolist())) == 1 else "where layers are not alike"
+
+
 def _dead(record: xr.Dataset) -> Verdict | None:
-    if newest(record, "loads") is None or "idle" not in record:
+    if newest(record, _LOADS) is None or _IDLE not in record:
         return None
-    at = int(finite_steps(record["loads"])[-1])
-    idle = [str(name) for name in record["layer"].values[record["idle"].values[at]]]
+    at = int(finite_steps(record[_LOADS])[-1])
+    size = np.abs(record["increment"].values[at, 1:]).mean()
+    low, high = _interval(record, at)
+    sure = record[_IDLE].values[at, 1:] & (high < DEAD_BELOW * size)
+    idle = [str(name) for name in record["layer"].values[1:][sure]]
     if not idle:
         return None
+    spread = ", in 95 % of other samples too" if (low < high).all() else "; the spread over samples is not known"
     return Verdict(
         "idle layers",
-        f"These layers add no separation of classes: {', '.join(idle)}.",
+        f"These layers add little separation of classes on this probe{_since(record, _LOADS)}: "
+        f"{', '.join(idle)}{spread}. To take one out may still cost accuracy.",
         "a layer whose increment is below a tenth of the mean one does none of the work, a negative one undoes it",
-        "this probe and this moment; such a layer may still serve later ones",
+        "this probe and this moment; what such a layer does may serve later ones",
         "spring-block, below (3) and FIG. S3; the bound of a tenth is ours",
     )
 
@@ -128,7 +185,7 @@ def _collapse(record: xr.Dataset) -> Verdict | None:
     return Verdict(
         "collapse",
         f"{words} (NC1 {spread:.3g}, NC2 angle {angle:.3g}, NC3 {_number(record, 'nc3'):.3g}, "
-        f"NC4 {_number(record, 'nc4'):.3g}).",
+        f"NC4 {_number(record, 'nc4'):.3g}){_since(record, 'nc1')}.",
         "past zero training error, last-layer features of a class shrink to their mean, and the means form a simplex",
         "balanced classes, at most as many as features + 1, in the terminal phase of training",
         "layerwise (D.1) to (D.9); Papyan, Han and Donoho (2020); the bound of 0.1 is ours",
@@ -145,7 +202,8 @@ def _features(record: xr.Dataset) -> Verdict | None:
     return Verdict(
         "features",
         f"The last layer has {size} (κ = {distance:.3g}; {counts['intensity']:.1f} significant, "
-        f"{counts['quality']:.1f} useful, {counts['utilization']:.1f} used).",
+        f"{counts['quality']:.1f} useful, {counts['utilization']:.1f} used)"
+        f"{_since(record, 'minimum_feature_distance')}.",
         "κ below 0.1 is the minimum feature regime, with as few features as outputs; above lies the extended one",
         f"balanced classes and more probe samples than features{_thin_probe(record)}",
         "layerwise (2.8), (2.9), Definition 2, (1.16), (2.6)",
@@ -174,7 +232,7 @@ def _elasticity(record: xr.Dataset) -> Verdict | None:
     )
     return Verdict(
         "elasticity",
-        f"{words} (within {intra:.2f}, between {inter:.2f}).",
+        f"{words} (within {intra:.2f}, between {inter:.2f}){_since(record, 'intra')}.",
         "classes separate when the pull within them exceeds the pull between them",
         "logits that follow the locally elastic model; measured to first order, for steps on 2 samples of each class",
         "elastic section 2, (B.1) and Theorem 3.1; He and Su (2020)",

@@ -167,6 +167,17 @@ def _readout(layers: Layers, last: torch.Tensor) -> tuple[torch.Tensor, torch.Te
     return readout_rows(layers.readout.module, last.shape[1], task.classes.tolist(), last)
 
 
+def answers(layers: Layers) -> int:
+    """Among how many answers a network that knows nothing would guess; 0 where they are numbers, or not known."""
+    task, readout = layers.reading.task, None if layers.readout is None else layers.readout.module
+    if task.name in ("binary", "multilabel"):
+        return 2
+    known = [getattr(readout, name, None) for name in ("out_features", "out_channels")]
+    if task.name == "regression" or (task.name == "language" and not any(known)):
+        return 0
+    return next((int(each) for each in known if each), int(task.classes.max()) + 1)
+
+
 def spectrum(features: Features, task: Task) -> Numbers:
     """Strength, usefulness and use of the last layer's features; distance from the fewest that could do.
 

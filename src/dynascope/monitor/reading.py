@@ -11,14 +11,14 @@ import xarray as xr
 
 from dynascope.deprecation import warn_renamed
 from dynascope.measure.separation import DEAD_BELOW, MARGIN, describe
-from dynascope.monitor import journal
+from dynascope.monitor import findings, journal
 from dynascope.records import Json, load, with_provenance
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # columns in this order
-_TIDY = ("step", "time", "name", "layer", "class", "source", "output", "feature", "head", "bound")
+_TIDY = ("step", "time", "name", "layer", "class", "source", "output", "feature", "head", "weight", "bound")
 # name in journals -> name in records, where xarray has a method of that name
 _NAMES = {"load": "loads"}
 # old name in records -> new one
@@ -58,6 +58,7 @@ VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
     "pull": (("class", "source"), "cosine of changes"),
     "intra": ((), "elasticity within classes"),
     "inter": ((), "elasticity between classes"),
+    **findings.VARIABLES,
 }
 
 
@@ -146,10 +147,17 @@ def assemble(entries: Sequence[Mapping[str, Json]]) -> RunRecord:
     kept = _in_order([entry for entry in entries if entry.get("kind") == "measure"])
     parameters = {"layers": start["layers"], "classes": start["classes"], "skipped": start.get("skipped", {})}
     parameters["notes"] = start.get("notes", [])
+    damaged = next((entry["lines"] for entry in entries if entry.get("kind") == journal.DAMAGED), 0)
+    if damaged:
+        parameters["damaged"] = f"{damaged} of its journal's lines are damaged and left out"
     if kept and kept[-1].get("changed"):
         parameters["final_state"] = "weights were changed after the last step, as averaging does"
+    try:
+        labelled = _labelled(start, kept)
+    except (TypeError, ValueError, KeyError, OverflowError) as error:
+        raise ValueError(f"this run's journal holds measurements that do not fit together: {error}") from error
     record = with_provenance(
-        _labelled(start, kept),
+        labelled,
         "watch",
         parameters,
         options=start["settings"],
@@ -204,6 +212,8 @@ def _labelled(start: Mapping[str, Json], kept: Sequence[Mapping[str, Json]]) -> 
         found = found.assign_coords(bound=["low", "high"])
     if "feature" in found.dims:
         found = found.assign_coords(feature=np.arange(1, found.sizes["feature"] + 1))
+    if "weight" in found.dims:
+        found = found.assign_coords(weight=list(start["weights"]))
     if "loads" in found:
         if start.get("settings", {}).get("task", "classification") not in ("classification", "binary"):
             found["loads"].attrs["long_name"] = "load D, error of a linear map on rows held out"

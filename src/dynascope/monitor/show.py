@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from dynascope.monitor.health import examine
 from dynascope.monitor.judging import verdicts
 from dynascope.monitor.tables import (
     LAYER_HEAD,
@@ -25,15 +26,20 @@ _GAP = 2  # columns between two cells of a table without lines
 
 
 def print_run(record: xr.Dataset, console: Console) -> None:
-    """Print a run: a table over steps, one over layers, one sentence per verdict, and what was left out.
+    """Print a run: its health, a table over steps, one over layers, one sentence per verdict, and what was left out.
 
     >>> run = xr.Dataset({"loads": (("step", "layer"), [[2.0, 1.0]])}, coords={"step": [0], "layer": ["input", "fc"]})
     >>> print_run(run, Console(width=60))
-    a run of 1 measurement up to step 0, 2 layers ...
+    health: not judged: ...
     """
-    console.print(heading(record), highlight=False)
     if record.sizes.get("step", 0) == 0:
+        console.print(heading(record), highlight=False)
         return
+    health = examine(record)
+    console.print(Text("health: ", style="bold") + Text(health.line, style="not bold"))
+    for finding in health.findings:
+        console.print(finding.sentence, highlight=False)
+    console.print(heading(record), highlight=False)
     _print_table(*over_steps(record), console)
     if remark(record):
         console.print(remark(record), highlight=False)

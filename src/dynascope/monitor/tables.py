@@ -102,13 +102,16 @@ def asides(record: xr.Dataset) -> list[str]:
 
 
 def remark(record: xr.Dataset) -> str:
-    """What is to be known about the last line; empty if nothing.
+    """What is to be known about the run: damage, and what its last line is; empty if nothing.
 
     >>> remark(xr.Dataset())
     ''
     """
     known = attribute(record, "parameters") if "parameters" in record.attrs else {}
-    return f"the last line is the final state: {known['final_state']}" if "final_state" in known else ""
+    said = [known["damaged"]] if "damaged" in known else []
+    return "; ".join(
+        [*said, *([f"the last line is the final state: {known['final_state']}"] if "final_state" in known else [])]
+    )
 
 
 def final_values(record: xr.Dataset) -> dict[str, Json]:

@@ -74,6 +74,9 @@ def _collect(value: object, home: str | None, found: dict[str, str], label: str)
             _collect(used, home, found, f"{name} {used_as}")
     elif (plain := _plain_text(value)) is not None:
         found[label] = plain
+    elif isinstance(value, dict):  # of functions, for instance
+        for name, part in value.items():
+            _collect(part, home, found, f"{label} {name}")
     elif callable(inner := getattr(value, "__wrapped__", None)):  # compiled functions of JAX
         _collect(inner, home, found, label)
     elif _folder(sys.modules.get(type(value).__module__)) == home is not None and label not in found:

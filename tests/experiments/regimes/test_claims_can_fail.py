@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 from dynascope.experiments.linear_modes.levers import TABLE
-from dynascope.experiments.regimes import collapse, grokking
+from dynascope.experiments.regimes import collapse, grokking, regression
 from dynascope.experiments.regimes.last_layer import FULL, LAST
 from dynascope.experiments.regimes.lazy import LAZY
 from dynascope.experiments.registry import find, names
@@ -117,6 +117,18 @@ def test_features_that_concentrate_late_are_caught():
     record = cases(**RIGHT["architecture"])
     record["kappa"][:] = record["kappa"].values[..., ::-1, :] + 0.0
     assert verdicts("architecture", record)["fig-7.4-early"] == "not reproduced"
+
+
+def test_classes_are_not_trained_with_the_weight_decay_of_the_number(monkeypatch):
+    seen = []
+
+    def train(config, data, *, ensemble=None, targets=None):
+        seen.append(((ensemble or {}).get("weight_decay", config.weight_decay), targets is None))
+        return xr.Dataset({"kappa": 0.1})
+
+    monkeypatch.setattr(regression.recipe, "train", train)
+    regression.run(regression.EXPERIMENT.settings("smoke"))
+    assert seen == [(5e-3, True), (2e-2, False)]
 
 
 def test_one_power_law_for_all_sizes_is_caught():

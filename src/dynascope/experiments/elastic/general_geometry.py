@@ -66,8 +66,8 @@ def _blocks(whole: np.ndarray, classes: int = _CLASSES) -> Float[np.ndarray, "cl
 def _share(config: Config, times: tuple[float, ...], start: np.ndarray, model: LocallyElastic) -> float:
     """How often all pairs of classes are separable at the last time."""
     given: dict[str, Any] = {"samples": config.samples, "trials": config.trials, "seed": config.seed}
-    run = model.simulate(times[-1], start=start, save_points=times, **given)
-    return float(share_separable(np.moveaxis(run["point"].values, 0, 1))[-1])
+    run = model.simulate(times[-1], start=start, save_points=times, **given).isel(time=[-1])
+    return float(share_separable(np.moveaxis(run["point"].values, 0, 1))[0])
 
 
 def _theorem(random: np.random.Generator, config: Config) -> dict[str, float]:
@@ -301,5 +301,5 @@ EXPERIMENT = Experiment(
     picture=Panels(_draw_shares, _draw_bounds, width=5.0, height=4.0),
     model="LocallyElastic",
     smoke={"draws": 2, "trials": 40},
-    paper={"draws": 30, "trials": 400},
+    paper={"draws": 12, "trials": 200},
 )

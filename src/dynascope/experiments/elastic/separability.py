@@ -210,6 +210,6 @@ EXPERIMENT = Experiment(
     picture=Panels(_draw, width=6.5, height=4.5),
     model="LocallyElastic",
     smoke={"times": 17, "trials": 30, "clouds": 60},
-    paper={"times": 65, "trials": 400, "clouds": 2000},
+    paper={"times": 49, "trials": 200, "clouds": 2000},
     adapted="at a grid of times up to 1e8",
 )

@@ -319,6 +319,7 @@ EXPERIMENT = Experiment(
             _spread,
             layerwise(table="2.1"),
             kind="own",
+            settles_at="laptop",
         ),
         Claim(
             "table-2.1-recipe",

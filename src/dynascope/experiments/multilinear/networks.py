@@ -3,21 +3,29 @@
 Two-layer networks on multitask sparse parity, foreseen from one skill alone.
 """
 
-from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import xarray as xr
 
-from dynascope import networks, plots
-from dynascope.data.parity import SparseParity
+from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, below, corrected, equal, not_run, three_errors
 from dynascope.experiments.experiment import Axes, Experiment, Panels
 from dynascope.experiments.multilinear.forecasts import FORMS, distances, forecast, left_out, model, passing
+from dynascope.experiments.multilinear.parity_networks import (
+    LABELS,
+    Config,
+    Part,
+    data_by_code,
+    doubled,
+    every,
+    narrow_by_code,
+    run,
+    up_to,
+)
 from dynascope.experiments.sources import layerwise
 from dynascope.statistics.errors import Estimate, over_trials
 
-LABELS = {"time": "time T (training steps)", "data": "data D (samples)", "parameters": "hidden units N"}
 # what the networks' curves have that the model's have not, where its prediction fails
 CAUSES = {
     "time": "fig-5.1a-shape, skills are apart as assumed; fig-5.1a-tail, one skill's curve is not the sigmoid",
@@ -27,149 +35,6 @@ CAUSES = {
 _PRINTED_SIZE = "needs the size of task and networks in print: scale paper"
 # Figure 5.2: printed 1/𝓑², D_c, N_c, and half of their last digit
 PRINTED = {"time": (22.0, 0.5), "data_printed": (800.0, 50.0), "parameters": (4.0, 0.5)}
-
-
-@dataclass(frozen=True)
-class Part:
-    """One resource: where it is measured with all skills and with one alone, and how networks are trained."""
-
-    x: tuple[int, ...]  # steps, sizes of training sets, or widths
-    alone: tuple[int, ...]
-    trials: int
-    batch_size: int
-    learning_rate: float = 0.05
-    width: int = 0  # where x are not widths
-    steps: int = 0  # where x are not steps
-    alone_steps: int = 0
-    initial: float = 0.0  # where it is not that of the config; likewise the next
-    weight_decay: float = 0.0
-    decay: float = 1.0
-    decay_every: int = 1
-    full_batch: bool = False
-
-
-def _code(alone: tuple[int, ...], trials: int, batch_size: int, alone_steps: int) -> Part:
-    """Narrow networks on one skill as the authors' code trains them."""
-    return Part(
-        (),
-        alone,
-        trials,
-        batch_size,
-        alone_steps=alone_steps,
-        initial=0.05,
-        weight_decay=0.005,
-        decay=0.995,
-        decay_every=500,
-    )
-
-
-def _code_data(alone: tuple[int, ...], steps: int, trials: int, width: int) -> Part:
-    """Wide networks on training sets of one skill by the authors' code: a small start, whole sets, halved rates."""
-    return Part(
-        (),
-        alone,
-        trials,
-        max(alone),
-        width=width,
-        alone_steps=steps,
-        initial=0.001,
-        decay=0.5,
-        decay_every=steps // 3,
-        full_batch=True,
-    )
-
-
-def _doubled(first: int, count: int) -> tuple[int, ...]:
-    return tuple(first * 2**power for power in range(count))
-
-
-def _every(step: int, last: int) -> tuple[int, ...]:
-    return tuple(range(0, last + 1, step))
-
-
-def _up_to(last: int) -> tuple[int, ...]:
-    return tuple(range(1, last + 1))
-
-
-@dataclass(frozen=True)
-class Config:
-    """Skills of m = 3 among n_b random bits, α = 0.6, S = 5; all weights start as Gaussians of deviation `initial`."""
-
-    time: Part
-    data: Part
-    parameters: Part
-    code: Part
-    code_data: Part
-    skills: int = 3
-    bits: int = 16
-    relevant: int = 3
-    skill_exponent: float = 0.6
-    target: float = 5.0
-    initial: float = 0.01
-    weight_decay: float = 5e-5  # of Adam, which trains the narrow networks; the others have plain SGD without
-    samples: int = 1024  # inputs of each skill on which strengths are measured
-    table_width: int = 10  # of Table 5.1
-    as_printed: bool = False  # whether task and networks have the size in print
-    seed: int = 51
-
-
-def run(config: Config) -> xr.Dataset:
-    """Train networks on one skill and on several, for each resource, and foresee the several from the one."""
-    code = (_by_code(config, name, kind) for name, kind in (("code", "parameters"), ("code_data", "data")))
-    record = xr.merge([*(_measure(config, kind) for kind in LABELS), *code])
-    kept = ("skill_exponent", "target", "initial", "table_width", "as_printed")
-    record = record.assign(
-        {name: getattr(config, name) for name in kept} | {"learning_rate": config.time.learning_rate}
-    )
-    numbers: dict[str, xr.DataArray] = {}
-    for form, name in (("parameters", "code"), ("data_printed", "code_data")):
-        kind = FORMS[form]
-        other = record.drop_dims(f"alone_{kind}").assign({f"{kind}_alone": record[f"{name}_alone"]})
-        found = forecast(other.rename({f"alone_{name}": f"alone_{kind}"}), form)
-        numbers |= {f"{name}_{each}": found[f"{form}_{each}"] for each in ("value", "standard_error")}
-    forecasts = [forecast(record, form) for form in FORMS]
-    return xr.merge([record.assign(numbers), *forecasts])
-
-
-def _by_code(config: Config, name: str, kind: str) -> xr.Dataset:
-    """Strengths R/S of one skill alone with the settings of the authors' code: `…_alone` (…_trial, alone_…)."""
-    part: Part = getattr(config, name)
-    own = replace(config, initial=part.initial, weight_decay=part.weight_decay)
-    found = _strengths(own, part, kind, skills=1, x=part.alone, steps=part.alone_steps)
-    alone = found.sel(skill=1, drop=True).rename({kind: f"alone_{name}", f"{kind}_trial": f"{name}_trial"})
-    return xr.Dataset({f"{name}_alone": alone})
-
-
-def _measure(config: Config, kind: str) -> xr.Dataset:
-    """Strengths R/S of all skills, `…_strength` (trial, skill, x), and of one alone, `…_alone` (trial, x)."""
-    part: Part = getattr(config, kind)
-    several = _strengths(config, part, kind, skills=config.skills, x=part.x, steps=part.steps)
-    one = _strengths(config, part, kind, skills=1, x=part.alone, steps=part.alone_steps)
-    alone = one.sel(skill=1, drop=True).rename({kind: f"alone_{kind}"})
-    return xr.Dataset({f"{kind}_strength": several.transpose(..., "skill", kind), f"{kind}_alone": alone})
-
-
-def _strengths(config: Config, part: Part, kind: str, *, skills: int, x: tuple[int, ...], steps: int) -> xr.DataArray:
-    """Train networks on some skills and give R/S (…_trial, x, skill) at the places x of a resource."""
-    narrow = kind == "parameters"
-    settings = networks.parity.ParitySettings(
-        SparseParity(skills, config.bits, config.relevant, config.skill_exponent),
-        trials=part.trials,
-        batch_size=part.batch_size,
-        learning_rate=part.learning_rate,
-        target=config.target,
-        initial=config.initial,
-        seed=config.seed,
-        widths=x if narrow else (part.width,),
-        data=x if kind == "data" else (),
-        optimizer="adam" if narrow else "sgd",
-        weight_decay=config.weight_decay if narrow else 0.0,
-        **{name: getattr(part, name) for name in ("decay", "decay_every", "full_batch")},
-    )
-    trained = networks.parity.train_parity(settings, x if kind == "time" else [steps], samples=config.samples)
-    axes, labels = ("data", f"{kind}_trial", "parameters", "time", "skill"), np.arange(1, skills + 1)
-    strength = xr.DataArray(trained["strength"], dims=axes, coords={"skill": labels, kind: list(x)})
-    return strength.isel({axis: 0 for axis in ("data", "parameters", "time") if axis != kind})
 
 
 def _foreseen(record: xr.Dataset, form: str) -> Judgement:
@@ -342,15 +207,13 @@ _TEXT, _TABLE = layerwise(section="5.3.2"), layerwise(table="5.1")
 EXPERIMENT = Experiment(
     layerwise(figure="5.1, 5.2", table="5.1"),
     Config(
-        time=Part(_every(50, 6000), _every(20, 1200), trials=8, batch_size=500, width=200),
-        data=Part(
-            _doubled(50, 8), _doubled(25, 7), trials=5, batch_size=250, width=100, steps=12_000, alone_steps=3000
-        ),
+        time=Part(every(50, 6000), every(20, 1200), trials=8, batch_size=500, width=200),
+        data=Part(doubled(50, 8), doubled(25, 7), trials=5, batch_size=250, width=100, steps=12_000, alone_steps=3000),
         parameters=Part(
-            _up_to(16), _up_to(8), trials=24, batch_size=200, learning_rate=0.003, steps=20_000, alone_steps=12_000
+            up_to(16), up_to(8), trials=24, batch_size=200, learning_rate=0.003, steps=20_000, alone_steps=12_000
         ),
-        code=_code(_up_to(8), trials=8, batch_size=200, alone_steps=12_000),
-        code_data=_code_data(_doubled(25, 5), 3000, trials=5, width=100),
+        code=narrow_by_code(up_to(8), trials=8, batch_size=200, alone_steps=12_000),
+        code_data=data_by_code(doubled(25, 5), 3000, trials=5, width=100),
     ),
     run,
     claims=(
@@ -462,31 +325,31 @@ EXPERIMENT = Experiment(
         *(partial(draw, kind=kind) for draw in (_draw_alone, _draw_all) for kind in LABELS), columns=3, height=3.0
     ),
     smoke={
-        "time": Part(_every(50, 2500), _every(20, 1000), trials=14, batch_size=100, width=50),
-        "data": Part(_doubled(16, 7), _doubled(8, 6), trials=6, batch_size=32, width=50, steps=2500, alone_steps=1000),
+        "time": Part(every(50, 2500), every(20, 1000), trials=14, batch_size=100, width=50),
+        "data": Part(doubled(16, 7), doubled(8, 6), trials=6, batch_size=32, width=50, steps=2500, alone_steps=1000),
         "parameters": Part(
             (1, 2, 3, 4, 6, 8, 10, 12),
-            _up_to(8),
+            up_to(8),
             trials=8,
             batch_size=32,
             learning_rate=0.005,
             steps=4000,
             alone_steps=2500,
         ),
-        "code": _code(_up_to(8), trials=4, batch_size=32, alone_steps=500),
-        "code_data": _code_data(_doubled(8, 4), 300, trials=4, width=20),
+        "code": narrow_by_code(up_to(8), trials=4, batch_size=32, alone_steps=500),
+        "code_data": data_by_code(doubled(8, 4), 300, trials=4, width=20),
         **{"skills": 2, "bits": 8, "samples": 64, "initial": 0.05, "table_width": 12},
     },
     paper={
-        "time": Part(_every(50, 30_000), _every(20, 2000), trials=20, batch_size=4000, width=1000),
+        "time": Part(every(50, 30_000), every(20, 2000), trials=20, batch_size=4000, width=1000),
         "data": Part(
-            _doubled(400, 8), _doubled(50, 8), trials=10, batch_size=2000, width=1000, steps=40_000, alone_steps=10_000
+            doubled(400, 8), doubled(50, 8), trials=10, batch_size=2000, width=1000, steps=40_000, alone_steps=10_000
         ),
         "parameters": Part(
-            _up_to(20), _up_to(10), trials=30, batch_size=4000, learning_rate=0.001, steps=150_000, alone_steps=60_000
+            up_to(20), up_to(10), trials=30, batch_size=4000, learning_rate=0.001, steps=150_000, alone_steps=60_000
         ),
-        "code": _code(_up_to(10), trials=30, batch_size=4000, alone_steps=60_000),
-        "code_data": _code_data((100, 200, 400, 600, 800, 1000, 1200, 1600), 30_000, trials=10, width=1000),
+        "code": narrow_by_code(up_to(10), trials=30, batch_size=4000, alone_steps=60_000),
+        "code_data": data_by_code((100, 200, 400, 600, 800, 1000, 1200, 1600), 30_000, trials=10, width=1000),
         **{"skills": 5, "bits": 32, "samples": 4096, "as_printed": True},
     },
     model="Multilinear",

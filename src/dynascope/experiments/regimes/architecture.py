@@ -39,8 +39,10 @@ def run(config: Recipe) -> xr.Dataset:
 
 def _for_cifar(config: Recipe) -> Recipe:
     """Longer training on fewer images, for fewer networks."""
-    few = {"train_per_class": min(1000, config.train_per_class), "seeds": max(3, config.seeds // 2)}
-    return replace(config, data="cifar10", steps=2 * config.steps, **few)
+    fewer = min(1000, config.train_per_class)
+    return replace(
+        config, data="cifar10", steps=2 * config.steps, train_per_class=fewer, seeds=max(3, config.seeds // 2)
+    )
 
 
 def _on_cifar(config: Recipe) -> dict[str, xr.Dataset]:

@@ -1,4 +1,4 @@
-"""layerwise appendix D, (D.1)–(D.9): Neural collapse of trained networks.
+"""layerwise (D.1)–(D.9): Neural collapse of trained networks.
 
 Spread, angles, weights and decisions of the last layer, before and after training, on training images.
 """

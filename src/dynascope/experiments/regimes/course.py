@@ -1,4 +1,4 @@
-"""layerwise Figures 7.5–7.7, C.3: Features in the course of training.
+"""layerwise Figure 7.5–7.7, Figure C.3: Features in the course of training.
 
 Which features are used early and late, by a residual and by a fully connected network.
 """

@@ -1,0 +1,3 @@
+"""What the monitor says about training runs with a fault put in."""
+
+NAMES = ("faults",)

@@ -1,0 +1,95 @@
+"""A journal with damage: what is whole is kept, what is not is counted, and nothing is lost by going on."""
+
+import json
+import random
+import zlib
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from dynascope import watch
+from dynascope.monitor import journal, open_run
+
+STEPS = 25
+
+
+@pytest.fixture
+def run(tmp_path):
+    """The folder of a run with 26 measurements."""
+    torch.manual_seed(0)
+    x, y = torch.randn(60, 4), torch.arange(60) % 3
+    with watch(
+        nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), probe=(x, y), every=1, out=tmp_path / "w"
+    ) as w:
+        for _ in range(STEPS):
+            w.step(loss=1.0)
+    (tmp_path / "w" / "record.nc").unlink()
+    return tmp_path / "w"
+
+
+def flip(path, line, at=40):
+    lines = path.read_bytes().splitlines(keepends=True)
+    spoiled = bytearray(lines[line])
+    spoiled[at] ^= 4
+    path.write_bytes(b"".join([*lines[:line], bytes(spoiled), *lines[line + 1 :]]))
+
+
+def test_one_flipped_bit_costs_one_measurement(run, command):
+    flip(run / journal.NAME, 5)
+    assert open_run(run)["step"].values.tolist() == [step for step in range(STEPS + 1) if step != 4]
+    code, out, _ = command("show", run)
+    assert code == 0
+    assert "1 of its journal's lines are damaged and left out" in " ".join(out.split())
+
+
+def test_going_on_keeps_what_lies_behind_the_damage(run):
+    path = run / journal.NAME
+    flip(path, 5)
+    before = path.read_bytes()
+    with journal.Journal(run) as writing:
+        writing.append({"kind": "measure", "step": 99, "time": 1.0, "numbers": {"load": [2.0, 1.0]}})
+    assert path.read_bytes().startswith(before)
+    assert open_run(run)["step"].values.tolist()[-1] == 99
+
+
+def test_any_flipped_bit_leaves_a_readable_run(run):
+    path = run / journal.NAME
+    whole, draw = path.read_bytes(), random.Random(3)
+    for _ in range(150):
+        spoiled = bytearray(whole)
+        spoiled[draw.randrange(len(whole))] ^= 1 << draw.randrange(8)
+        path.write_bytes(bytes(spoiled))
+        try:
+            found = open_run(run)["step"].values
+        except ValueError as error:
+            assert "holds no beginning" in str(error)  # noqa: PT017 (only the damage of the first line may end here)
+        else:
+            assert len(found) >= STEPS - 1
+            assert (np.diff(found) > 0).all()
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        [],
+        {"kind": "measure", "step": "x", "time": 0.0, "numbers": {}},
+        {"kind": "measure", "step": 10**400, "time": 0.0, "numbers": {}},
+        {"kind": "measure", "step": 30, "time": 0.0, "numbers": {"load": "none"}},
+        {"kind": "measure", "step": 30, "time": 0.0, "numbers": {"load": [[1.0], [2.0, 3.0]]}},
+        {"kind": "measure", "step": 30, "time": 0.0, "numbers": {"load": [1.0, 2.0, 3.0, 4.0]}},
+        {"kind": "start", "layers": 3},
+        {"kind": ["start"]},
+        "[/bold]",
+    ],
+)
+def test_right_checksums_over_something_else(run, command, entry):
+    text = json.dumps(entry).encode()
+    with (run / journal.NAME).open("ab") as stream:
+        stream.write(b"%08x %s\n" % (zlib.crc32(text), text))
+    for name in ("show", "report", "runs"):
+        code, out, err = command(name, run)
+        assert code in (0, 2)
+        assert "Traceback" not in out + err
+        assert code == 0 or "journal" in err
