@@ -16,7 +16,7 @@ from dynascope.imitation.summary import EXPLAINED, HEAD, sentences
 from dynascope.imitation.summary import table as imitation_table
 from dynascope.monitor.health import examine
 from dynascope.monitor.judging import verdicts
-from dynascope.monitor.tables import LAYER_HEAD, heading, left_out, over_layers, remark
+from dynascope.monitor.tables import LAYER_HEAD, asides, heading, over_layers, remark
 from dynascope.plots import save_figure, save_small
 from dynascope.plots.watch import plot_watched
 from dynascope.records import attribute, check_writable, digest, save, to_json, write_text
@@ -205,7 +205,7 @@ def watch_report(record: xr.Dataset, title: str = "A training run") -> str:
     sentences = [f"health: {health.line}", *(each.sentence for each in health.findings), heading(record)]
     sentences += filter(None, [remark(record)])
     sentences += [f"{each.subject}: {each.sentence}" for each in verdicts(record)]
-    sentences += [f"not measured: {name} ({reason})" for name, reason in left_out(record).items()]
+    sentences += asides(record)
     rows = over_layers(record)[0]
     table = [LAYER_HEAD, *rows] if rows else []
     return html_report(title, record, figure=plot_watched(record), findings=sentences, table=table)

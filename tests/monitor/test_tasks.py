@@ -1,10 +1,12 @@
 """Every kind of task: recognised from labels and outputs, or asked for; loads are those of the measures."""
 
+import io
 import math
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from sequence_networks import Gpt, Unet
 from torch import nn
 from torch.nn import functional as F
@@ -12,6 +14,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from dynascope import watch
 from dynascope.measure import data_separation
+from dynascope.monitor import open_run
+from dynascope.monitor.show import print_run
 from networks import images, vectors
 
 X, Y = vectors(120)
@@ -285,3 +289,11 @@ def test_lora_like_and_quantised_readouts_have_their_weights():
         plain[4].weight.copy_(weight)
         plain[4].bias.copy_(model[4].base_layer.bias + model[4].up.bias)
     assert np.isclose(run.record["nc3"][0], _watch(plain, (X, Y), slow=0).record["nc3"][0], rtol=1e-4)
+
+
+def test_notes_are_shown(tmp_path):
+    x, y = vectors(12)
+    watch(_net(3), probe=(x, y), every=1, slow=0, out=tmp_path).close()
+    console = Console(width=200, record=True, file=io.StringIO())
+    print_run(open_run(tmp_path), console)
+    assert "note: probe: 12 samples of 3 classes are too few" in console.export_text()

@@ -26,7 +26,7 @@ from dynascope.monitor.tasks import Task, recognise, width_of
 from dynascope.monitor.tracing import Call, clean, every, names_of, trace
 
 _FEW = (37, 7, 5, 3)  # samples of the first pass; numbers that lengths of sequences seldom have
-_FIRST = 8192  # positions of the first pass
+_FIRST = 4096  # positions of the first pass
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from dynascope.monitor.judging import verdicts
 from dynascope.monitor.tables import (
     LAYER_HEAD,
     Rows,
+    asides,
     final_values,
     heading,
-    left_out,
     over_layers,
     over_steps,
     remark,
@@ -49,8 +49,8 @@ def print_run(record: xr.Dataset, console: Console) -> None:
         _print_table((*LAYER_HEAD, ""), [(*row, bar) for row, bar in zip(rows, bars, strict=True)], console)
     for each in verdicts(record):
         console.print(Text(f"{each.subject}: ", style="bold") + Text(each.sentence, style="not bold"))
-    for name, reason in left_out(record).items():
-        console.print(Text(f"not measured: {name} ({reason})", style="dim"))
+    for line in asides(record):
+        console.print(Text(line, style="dim"))
 
 
 def print_runs(records: Mapping[str, xr.Dataset], console: Console) -> None:

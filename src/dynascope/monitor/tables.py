@@ -85,9 +85,20 @@ def left_out(record: xr.Dataset) -> dict[str, str]:
     if not {"parameters", "options"} <= set(record.attrs):
         return {}
     options, reasons = attribute(record, "options"), dict(attribute(record, "parameters").get("skipped", {}))
-    if options.get("max_overhead") and options.get("slow") and "minimum_feature_distance" not in record:
+    if options.get("max_overhead") and options.get("slow") and "skip_cost" not in record:
         reasons["features and elasticity"] = "no time for them within max_overhead; allow more, or give every"
     return reasons
+
+
+def asides(record: xr.Dataset) -> list[str]:
+    """What was guessed, and what was not measured, one line each.
+
+    >>> asides(xr.Dataset())
+    []
+    """
+    known = attribute(record, "parameters") if "parameters" in record.attrs else {}
+    missing = [f"not measured: {name} ({reason})" for name, reason in left_out(record).items()]
+    return [f"note: {each}" for each in known.get("notes", [])] + missing
 
 
 def remark(record: xr.Dataset) -> str:
@@ -148,7 +159,7 @@ def to_html(record: xr.Dataset) -> str:
     if record.sizes.get("step", 0) == 0 or "layer" not in record.sizes:
         return f"<p>{html.escape(heading(record))}</p>" if "step" in record.sizes else ""
     sentences = [each.finding for each in verdicts(record)] + [remark(record)] * bool(remark(record))
-    lines = [*sentences, *(f"not measured: {name} ({reason})" for name, reason in left_out(record).items())]
+    lines = [*sentences, *asides(record)]
     return (
         f"<p><b>{html.escape(heading(record))}</b></p>"
         + "<ul>" * bool(lines) + "".join(f"<li>{html.escape(each)}</li>" for each in lines) + "</ul>" * bool(lines)
