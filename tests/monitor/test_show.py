@@ -133,9 +133,7 @@ def test_a_run_is_followed_to_its_end(tmp_path, monkeypatch):
 def test_a_run_as_one_tidy_table(folder):
     record = open_run(folder)
     table = record.to_pandas()
-    assert list(table) == [
-        "step", "time", "name", "layer", "class", "source", "feature", "weight", "bound", "value",
-    ]  # fmt: skip
+    assert list(table) == ["step", "time", "name", "layer", "class", "source", "feature", "weight", "bound", "value"]
     loads = table[table["name"] == "loads"].pivot(index="step", columns="layer", values="value")
     np.testing.assert_array_equal(loads[list(record["layer"].values)], record.loads)
     assert table["value"].notna().all()

@@ -19,7 +19,7 @@ from dynascope.measure.side_effects import undisturbed
 from dynascope.monitor import measuring
 from dynascope.monitor.cadence import Cadence
 from dynascope.monitor.features import MAX_FEATURES, REDUCTIONS, Features, Layers, read_features, read_test
-from dynascope.monitor.findings import Finding
+from dynascope.monitor.findings import VARIABLES, Finding
 from dynascope.monitor.health import examine, thinned
 from dynascope.monitor.inside import look_inside
 from dynascope.monitor.journal import Journal
@@ -75,24 +75,24 @@ def watch(
     probe: (inputs, labels), token numbers, a DataLoader or Dataset, or {"train": …, "test": …} of these.
     every: steps between measurements, "epoch", "log" (ten per decade), or None: as max_overhead allows.
     out: folder of the run, if measurements are to be kept.
-    max_overhead: time for measuring as a share of that for training, 0.02 where `every` is not given.
+    max_overhead: measuring time over training time, 0.02 without `every`.
     slow: slow measures come with every `slow`-th measurement, 0 for never.
-    steps: length of the run; it is measured ten times at least, unless max_overhead is given.
+    steps: length of the run; without max_overhead it is measured ten times at least.
     task: "classification", "binary", "multilabel", "regression", "language", where labels do not tell.
-    output: name, place or function that picks one of several outputs.
+    output: name, place or function that picks an output.
     positions: of sequences; by default those that the readout reads.
-    groups: of tokens, to predict instead of frequent ones.
-    layers: names of submodules; by default found, see `run.layers`.
-    reduce: "pool" (to at most max_features numbers), "flatten", "mean", "first" or "last" position.
-    class_logits: store class-mean logits, for `estimate_strengths` and `imitate`.
+    groups: of tokens, to predict.
+    layers: names of submodules; by default found.
+    reduce: "pool" (to at most max_features numbers), "flatten", "mean", "first", "last" position.
+    class_logits: store class-mean logits, for `imitate`.
     class_names: by label.
     inside: measure attention, outliers and norms.
     loss: of (logits, labels), for elasticity.
     loggers: objects with log(values, step).
     first_step: steps already done.
-    resume: True continues the run in `out`, False takes a fresh folder.
-    optimizer: gradients are read before its step.
-    training: inputs among which the probe's samples must not be.
+    resume: True continues in `out`, False beside it.
+    optimizer: whose gradients are read before its steps.
+    training: inputs that the probe must not hold.
     on_verdict: called with each new finding about health.
 
     What cannot work raises ValueError here; what fails later warns. More: docs/watch.md.
@@ -477,7 +477,9 @@ class Run:
         now = self._now()
         features, numbers = self._quick()
         if apart(done["numbers"], numbers) > SAME:
-            return self._keep(now, numbers | (self._slow(features) if slow else {}) | self._given(), changed=True)
+            trained = {name: done["numbers"][name] for name in VARIABLES if name in done["numbers"]}  # of the last step
+            more = self._slow(features) if slow else {}
+            return self._keep(now, trained | numbers | more | self._given(), changed=True)
         if slow and self._slow_at != self._step:
             more = self._slow(features)
             self._keep(done["time"], done["numbers"] | more, shown=more)

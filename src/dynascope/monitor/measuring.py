@@ -175,7 +175,7 @@ def answers(layers: Layers) -> int:
     known = [getattr(readout, name, None) for name in ("out_features", "out_channels")]
     if task.name == "regression" or (task.name == "language" and not any(known)):
         return 0
-    return int(next(filter(None, known), None) or task.classes.max() + 1)
+    return next((int(each) for each in known if each), 0) or int(task.classes.max()) + 1
 
 
 def spectrum(features: Features, task: Task) -> Numbers:

@@ -99,4 +99,4 @@ def test_the_noise_floor_and_the_stretched_curve_are_reported(record):
     found = distances(record, "time")
     assert found["noise"] < found["model"] < found["plain"]
     notes = {finding.id: finding.note for finding in find(NAME).judge(record)}
-    assert f"{found['stretched']:.3f}" in notes["fig-5.1a-networks"]
+    assert f"{found['stretched']:.4f}" in notes["fig-5.1a-networks"]

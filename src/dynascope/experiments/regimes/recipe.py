@@ -17,6 +17,7 @@ from dynascope.statistics.errors import Estimate, over_trials
 
 MINIMAL = 0.1  # κ below it is called the minimum feature regime, Definition 2
 SHOWN = 256  # features kept in the record
+PROBED = 10_000  # training images, at most, on which networks are followed
 _SPECTRUM = ("intensity", "cumulative_quality", "cumulative_utilization")
 
 
@@ -121,11 +122,12 @@ def train(
     )
     cooler = {round((1 - recipe.cool) * recipe.steps): {"learning_rate": 0.2 * options["learning_rate"]}}
     steps = np.unique(np.geomspace(min(10, recipe.steps), recipe.steps, recipe.records).round().astype(int))
+    some = slice(None, None, -(-len(x) // PROBED))
     run = own.train(
         x,
         answers[0],
         recipe.steps,
-        probe={"train": (x, answers[0]), "test": (xt, answers[1])},
+        probe={"train": (x[some], answers[0][some]), "test": (xt, answers[1])},
         record_every=steps.tolist(),
         measures=("kappa", "effective_dimension"),
         later=cooler if recipe.cool else None,
