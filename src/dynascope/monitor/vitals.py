@@ -253,7 +253,8 @@ def _here(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _norm(tensor: torch.Tensor, dim: int | None = None) -> torch.Tensor:
-    return torch.linalg.vector_norm(tensor, dim=dim, dtype=torch.float32)
+    found: torch.Tensor = torch.linalg.vector_norm(tensor, dim=dim, dtype=torch.float32)
+    return found
 
 
 def _some(weights: torch.Tensor) -> torch.Tensor:

@@ -2,9 +2,9 @@
 
 Twenty faults and as many healthy runs, of four kinds of network. The bounds of the rules were set on multilayer
 perceptrons with other seeds, then locked; they are judged on convolutional networks, transformers and residual
-networks. A first lock gave 5 false alarms in 140 healthy runs of those (seeds 0 to 2). Three bounds were then widened as
-far as the perceptrons' recall allows (0.985; their causes fell from 0.95 to 0.93), locked again, and are judged on other
-seeds. Rivals are constant rules on the training loss alone.
+networks. A first lock gave 5 false alarms in 140 healthy runs of those (seeds 0 to 2). Three bounds were then widened
+as far as the perceptrons' recall allows (0.985; their causes fell from 0.95 to 0.93), locked again, and are judged on
+other seeds. Rivals are constant rules on the training loss alone.
 """
 
 import tempfile
