@@ -16,9 +16,9 @@ import psutil
 import pytest
 
 from dynascope import load
+from dynascope.locks import held_lock
 from dynascope.sweep import gather, status, sweep
 from dynascope.sweep.cluster import connected
-from dynascope.sweep.folder import held_lock
 
 GRID = {"x": [1.0, 2.0, 3.0]}
 MODULE = "import pathlib\npathlib.Path('ran').touch()\ndef half(x, seed=0):\n    return {'y': x / 2}\n"
@@ -104,7 +104,7 @@ def test_links_are_not_followed(tmp_path):
     (precious / "thesis.nc").write_text("years")
     (tmp_path / "out" / ".lock").unlink()
     (tmp_path / "out" / ".lock").symlink_to(precious / "thesis.nc")
-    with pytest.raises(ValueError, match="must be a file of this sweep, not a link"):
+    with pytest.raises(ValueError, match="must be a file that can be written, not a link"):
         sweep(half, GRID, tmp_path / "out", scheduler="here")
     (tmp_path / "out" / ".lock").unlink()
     (tmp_path / "out" / "packs" / "whole").symlink_to(precious)

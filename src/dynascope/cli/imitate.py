@@ -13,9 +13,10 @@ from dynascope import plots
 from dynascope.cli.options import AsJson
 from dynascope.cli.terminal import say
 from dynascope.imitation.pipeline import Training, imitate_to, train
-from dynascope.imitation.procedure import Options
+from dynascope.imitation.procedure import Options, check_options
 from dynascope.imitation.runs import Recorded
 from dynascope.imitation.summary import EXPLAINED, HEAD, sentences, table
+from dynascope.locks import held_lock
 from dynascope.records import check_writable, to_json, write_text
 
 app = typer.Typer(add_completion=False)
@@ -27,6 +28,7 @@ Runs = Annotated[
 
 @app.command()
 def imitate(
+    context: typer.Context,
     run: Runs = None,
     data: Annotated[str, typer.Option(help="Train on geomnist, mnist, fashion, cifar10 or digits.")] = "geomnist",
     trials: Annotated[int, typer.Option(help="Networks to train.")] = 16,
@@ -48,15 +50,22 @@ def imitate(
     """
     check_writable(out / "report.html")
     names = geometry.split(",") if "," in geometry else geometry
-    training = Training(data, trials, steps, per_class, learning_rate, seed)
-    recorded: Recorded | None = run
-    if not recorded:
-        say(f"training {trials} networks on {data} for {steps} steps …")
-        recorded = train(training, out)
-    say("imitating …")
     options: Options = {"procedure": procedure, "reference_time": reference_time, "seed": seed}
-    result, there = imitate_to(out, recorded, names, **options)
-    files = _draw(result, out, keep=there)
+    check_options(names, **options)
+    training = Training(data, trials, steps, per_class, learning_rate, seed)
+    if run:
+        _require_no_training(context)
+    out.mkdir(parents=True, exist_ok=True)
+    with held_lock(out / ".lock") as held:
+        if not held:
+            raise ValueError(f"--out must be a folder where no imitation is running, got {str(out)!r}, where one is")
+        recorded: Recorded | None = run
+        if not recorded:
+            say(f"training {trials} networks on {data} for {steps} steps …")
+            recorded = train(training, out)
+        say("imitating …")
+        result, there = imitate_to(out, recorded, names, **options)
+        files = _draw(result, out, keep=there)
     if as_json:
         rows = [dict(zip(HEAD, row, strict=True)) for row in table(result)]
         print(to_json({"table": rows, "findings": sentences(result), "files": {k: str(v) for k, v in files.items()}}))
@@ -64,6 +73,16 @@ def imitate(
     _print(result)
     for name, path in files.items():
         print(f"{name}: {path}")
+
+
+def _require_no_training(context: typer.Context) -> None:
+    """An option without effect is an error."""
+    for name in ("data", "trials", "steps", "per_class", "learning_rate"):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise ValueError(
+                f"--{name.replace('_', '-')} must be left out where runs are given, whose networks are trained already"
+            )
 
 
 def _draw(result: xr.Dataset, out: Path, *, keep: bool) -> dict[str, Path]:

@@ -80,9 +80,9 @@ def imitate(
     (True, ('equation', 'time', 'class', 'feature'))
     """
     begun = time.perf_counter()
-    names = _names(geometry, one_of("procedure", procedure, PROCEDURES))
-    splits, seed = count("splits", splits), count("seed", seed, at_least=0)
-    count("resamples", resamples, at_least=20)
+    names = check_options(
+        geometry, procedure=procedure, reference_time=reference_time, splits=splits, resamples=resamples, seed=seed
+    )
     means = class_means(run)
     task = _Task(means, reference_time, splits=splits, resamples=resamples, seed=seed, procedure=procedure)
     found = [_imitated(task, name) for name in names]
@@ -99,6 +99,29 @@ def imitate(
         precision="float64",
         wall_time=time.perf_counter() - begun,
     )
+
+
+def check_options(
+    geometry: str | Sequence[str],
+    *,
+    procedure: str = "followed",
+    reference_time: float | None = None,
+    splits: int = 4,
+    resamples: int = 200,
+    seed: int = 0,
+) -> list[str]:
+    """Refuse options of `imitate` that cannot work, before anything is trained; return the names of geometries.
+
+    >>> check_options("logits")
+    ['logits']
+    """
+    names = _names(geometry, one_of("procedure", procedure, PROCEDURES))
+    count("splits", splits)
+    count("seed", seed, at_least=0)
+    count("resamples", resamples, at_least=20)
+    if reference_time is not None:
+        scalar("reference_time", reference_time, at_least=0.0)
+    return names
 
 
 def _names(geometry: str | Sequence[str], procedure: str) -> list[str]:

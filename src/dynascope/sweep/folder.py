@@ -16,7 +16,6 @@ import math
 import os
 import re
 import shutil
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from typing import Any
 
 import xarray as xr
 
+from dynascope.locks import held_lock
 from dynascope.records import check_writable, load, save, write_text
 from dynascope.schema import parse_json, read_json
 from dynascope.sweep.plan import Plan, Task, as_text
@@ -226,35 +226,3 @@ class SweepFolder:
             return read_json(self.failure_path(key), Failure)
         except (OSError, ValueError) as error:
             return Failure(f"why it failed cannot be read any more ({error})", "")
-
-
-@contextmanager
-def held_lock(path: Path, patience: float = 0.0) -> Iterator[bool]:
-    """Lock a file that nothing is ever written to, and that may not be a link; say whether it could be had.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with held_lock(Path(folder) / ".lock") as first, held_lock(Path(folder) / ".lock") as second:
-    ...         (first, second)
-    (True, False)
-    """
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise ValueError(f"{str(path)!r} must be a file of this sweep, not a link, and writable ({error})") from error
-    try:
-        yield _locks(handle, time.monotonic() + patience)
-    finally:
-        os.close(handle)  # which unlocks
-
-
-def _locks(handle: int, until: float) -> bool:
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= until:
-                return False
-            time.sleep(0.02)
-        else:
-            return True
