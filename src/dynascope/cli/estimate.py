@@ -35,13 +35,18 @@ def estimate_elastic(
     out: Place = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read the strengths of local elasticity, within and between classes, off measured class means."""
+    """Read the strengths of local elasticity, within and between classes, off measured class means.
+
+    Exit status 1 if they are not ok.
+    """
     check_place(out, "elastic-strengths")
     options = {"geometry": geometry, "method": method, "reference_time": reference_time, "window": window}
     found = estimate_recorded(load_class_means(file), **options)
     write(found, out or Path("results") / f"elastic-strengths-{digest(found)[:12]}.nc", as_json=as_json)
     if not as_json:
         _print_strengths(found)
+    if not bool(found["ok"]):
+        raise typer.Exit(1)
 
 
 @app.command("spring-block")
@@ -53,7 +58,7 @@ def estimate_spring_block(
     out: Place = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fit the friction and noise of the spring-block chain to measured load curves."""
+    """Fit the friction and noise of the spring-block chain to measured load curves. Exit status 1 if not ok."""
     check_place(out, "chain-fit")
     record = load(file)
     if "load" not in record:
@@ -62,6 +67,8 @@ def estimate_spring_block(
     write(found, out or Path("results") / f"chain-fit-{digest(found)[:12]}.nc", as_json=as_json)
     if not as_json:
         _print_chain(found)
+    if not bool(found["ok"]):
+        raise typer.Exit(1)
 
 
 def _print_chain(found: xr.Dataset) -> None:

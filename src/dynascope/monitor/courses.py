@@ -8,8 +8,9 @@ from dynascope.monitor.findings import LOSS, TOLD, Finding, NotJudged, Signs
 
 DIVERGED = 5.0  # loss on the probe over that of the start or of a guess
 NOISE = (0.8, 1.05)  # training loss over that of a guess, and over the probe's
-JUMP, UNEVEN, SWING = 0.08, 1.5, 3.0  # rise in losses of a guess, over the fall; swings of the mean over what is usual
+JUMP, UNEVEN, SWING = 0.08, 1.5, 3.5  # rise in losses of a guess, over the fall; swings of the mean over what is usual
 RISE, GAP, FORGOT = (1.1, 1.25), (0.05, 0.4), 3.0  # probe loss over its least, training loss over it; standard errors
+HARMLESS = 0.1  # loss on the probe over that of a guess
 STUCK, LEVEL, SOON = 0.85, 0.97, 100  # loss over that of the start, over that before; steps to wait for
 
 
@@ -108,7 +109,7 @@ def _memorised(signs: Signs) -> tuple[int, float, float, float] | None:
     best = int(np.nanargmin(loss))
     rose, gap = loss[-1] / loss[best], told[-1] / loss[-1]
     bound = RISE[0] if gap < GAP[0] else RISE[1]
-    if not (rose > bound and gap < GAP[1]):
+    if not (rose > bound and gap < GAP[1] and loss[-1] > HARMLESS * signs.chance):
         return None
     later = best + int(np.flatnonzero(loss[best:] > bound * loss[best])[0])
     return later, float(loss[best]), float(loss[-1]), float(told[-1])

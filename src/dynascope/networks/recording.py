@@ -6,7 +6,6 @@ Needs only PyTorch and NumPy.
 import os
 import time
 import uuid
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from torch import Tensor
 from dynascope.networks.measuring import measured
 from dynascope.networks.training import Trainer
 from dynascope.progress import progress_bar
+from dynascope.schema import read_arrays
 
 _PIECE = 200  # steps between two looks at the clock
 _SAVE_SECONDS = 30.0
@@ -159,12 +159,11 @@ class Course:
     def _resume(self, trainer: Trainer) -> None:
         assert self.checkpoint is not None
         try:
-            with np.load(self.checkpoint, allow_pickle=False) as held:
-                content = dict(held)
+            content = read_arrays(self.checkpoint)
             fingerprint, recorded = str(content.pop("fingerprint")), content.pop("recorded").tolist()
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            at = int(content["state/step"][0])
+        except (OSError, ValueError, KeyError, IndexError) as error:
             raise ValueError(f"checkpoint {str(self.checkpoint)!r} is damaged or is none: remove it") from error
-        at = int(content["state/step"][0])
         planned = [int(step) for step in self.record_at if step < at or step in recorded]
         if fingerprint != self.fingerprint or recorded != planned:
             raise ValueError(

@@ -2,7 +2,9 @@
 
 Twenty faults and as many healthy runs, of four kinds of network. The bounds of the rules were set on multilayer
 perceptrons with other seeds, then locked; they are judged on convolutional networks, transformers and residual
-networks. Rivals are constant rules on the training loss alone.
+networks. A first lock gave 5 false alarms in 140 healthy runs of those (seeds 0 to 2). Three bounds were then widened
+as far as the perceptrons' recall allows (0.985; their causes fell from 0.95 to 0.93), locked again, and are judged on
+other seeds. Rivals are constant rules on the training loss alone.
 """
 
 import tempfile
@@ -60,6 +62,7 @@ class Config:
     architectures: tuple[str, ...] = ("mlp", "cnn", "transformer", "residual")
     faults: tuple[str, ...] = tuple(CAUSES)
     seeds: int = 20
+    first_seed: int = 20
     steps: int = 200
     folder: str = ""
     workers: int = 1
@@ -90,7 +93,7 @@ def _points(config: Config) -> list[dict[str, str | int]]:
     number = len(config.faults)
     return [
         {"architecture": architecture, "fault": fault, "seed": seed}
-        for each in range(config.seeds)
+        for each in range(config.first_seed, config.first_seed + config.seeds)
         for architecture in config.architectures
         for fault, seed in [
             *((fault, each) for fault in config.faults),

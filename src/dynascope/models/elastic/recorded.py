@@ -4,11 +4,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from dynascope.models.elastic.estimate import estimate_strengths
 from dynascope.records import digest, load, with_provenance
+from dynascope.schema import read_arrays
 
 _DIMS = ("trial", "time", "class", "feature")
 
@@ -30,13 +30,15 @@ def load_class_means(file: Path) -> xr.DataArray:
             raise ValueError(
                 f"{file} must hold class_mean over time, class, feature, with trial or not, it holds {held or 'none'}"
             )
+        if "time" not in record["class_mean"].coords:
+            raise ValueError(f"{file} must hold the coordinate time of class_mean, without which no rate is known")
         return record["class_mean"].transpose(*(dim for dim in _DIMS if dim in dims))
     if not file.exists():
         raise ValueError(f"there is no file {str(file)!r}")
-    with np.load(file, allow_pickle=False) as arrays:
-        if not {"times", "class_means"} <= set(arrays):
-            raise ValueError(f"{file} must hold the arrays times and class_means, it holds {sorted(arrays)}")
-        times, means = arrays["times"], arrays["class_means"]
+    arrays = read_arrays(file)
+    if not {"times", "class_means"} <= set(arrays):
+        raise ValueError(f"{file} must hold the arrays times and class_means, it holds {sorted(arrays)}")
+    times, means = arrays["times"], arrays["class_means"]
     if means.ndim not in (3, 4) or times.shape != means.shape[-3:-2]:
         raise ValueError(
             f"class_means must be (time, class, feature), with trials in front or not, and times as long, got shapes "

@@ -129,7 +129,9 @@ def _checked(load_path: ArrayLike, times: Times | None) -> tuple[np.ndarray, np.
         if set(load_path.dims) != set(dims) or not {"time", "layer"} <= set(dims):
             raise ValueError(f"load_path must have the dimensions time, layer, trial or not, got {load_path.dims}")
         load_path = load_path.transpose(*dims)
-        if times is None and "time" in load_path.coords:
+        if times is None:
+            if "time" not in load_path.coords:
+                raise ValueError("load_path must have the coordinate time, got none; or hand its times over as `times`")
             times, attributes = load_path["time"].values, dict(load_path["time"].attrs)
     loads = as_float("load_path", load_path)
     if loads.ndim not in (2, 3) or loads.size == 0:

@@ -1,0 +1,44 @@
+"""Records that lack what a number rests on are refused, not guessed at."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from dynascope import LocallyElastic, SpringBlock, save
+
+
+def test_no_clock_no_chain(tmp_path, command):
+    run = SpringBlock(noise=0.02).simulate(5.0, trials=2, save_points=21)
+    load = run["load"]
+    for clock, code in ((True, (0, 1)), (False, (2,))):
+        kept = load if clock else load.drop_vars("time")
+        save(kept.to_dataset(name="load").drop_attrs(), tmp_path / "run.nc")
+        found, _, err = command("estimate", "spring-block", tmp_path / "run.nc")
+        assert found in code
+        assert clock or "coordinate time" in err
+
+
+def test_no_clock_no_strengths(tmp_path, command):
+    means = LocallyElastic(noise=0.01).simulate(duration=5.0, samples=5, trials=6)["class_mean"]
+    save(means.drop_vars("time").to_dataset(name="class_mean").drop_attrs(), tmp_path / "run.nc")
+    code, _, err = command("estimate", "elastic", tmp_path / "run.nc")
+    assert code == 2
+    assert "coordinate time" in " ".join(err.split())
+
+
+def test_an_estimate_that_is_not_ok_says_so_by_its_exit_status(tmp_path, command):
+    still = xr.Dataset({"load": (("time", "layer"), np.ones((9, 1)) * [3.0, 2.0, 1.0])}, {"time": np.arange(9.0)})
+    save(still, tmp_path / "run.nc")
+    code, out, _ = command("estimate", "spring-block", tmp_path / "run.nc")
+    assert code == 1
+    assert "not ok: nothing moves" in " ".join(out.split())
+
+
+@pytest.mark.parametrize("name", ["spring-block", "elastic"])
+def test_files_that_are_no_records(tmp_path, command, name):
+    for file, content in (("a.nc", b""), ("b.nc", b"\x89HDF\r\n\x1a\n"), ("c.npz", b"PK\x03\x04"), ("d.npz", b"")):
+        (tmp_path / file).write_bytes(content)
+        code, out, err = command("estimate", name, tmp_path / file)
+        assert code == 2
+        assert file in err
+        assert "Traceback" not in out + err
