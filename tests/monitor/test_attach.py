@@ -13,7 +13,7 @@ from torch import nn
 
 from dynascope import digest, estimate_strengths, load, watch
 from dynascope.measure import class_elasticity, data_separation, load_curve, minimum_feature_distance, neural_collapse
-from dynascope.monitor import attach, open_run
+from dynascope.monitor import open_run, running
 from dynascope.monitor.probing import Logits
 from networks import Cnn, Transformer, images, mlp, tokens, train, vectors
 
@@ -176,7 +176,7 @@ def test_training_goes_on_when_measuring_fails_and_one_warning_is_given(monkeypa
     def broken(*_arguments, **_options):
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(attach, "read_features", broken)
+    monkeypatch.setattr(running, "read_features", broken)
     with pytest.warns(RuntimeWarning, match="could not measure at step 1; training goes on") as told:
         train(model, (X, Y), 5, after=lambda loss: run.step(loss=loss))
     assert len(told) == 1
@@ -193,7 +193,7 @@ def test_a_later_failure_of_another_kind_is_told_too(monkeypatch):
         def broken(*_arguments, **_options):
             raise error
 
-        monkeypatch.setattr(attach, "read_features", broken)
+        monkeypatch.setattr(running, "read_features", broken)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             run.step()
@@ -293,7 +293,7 @@ def test_short_runs_are_measured_on_time_whatever_the_first_one_loads():
 
 def test_training_goes_on_where_warnings_are_errors(monkeypatch, capsys):
     run = watch(mlp(), probe=(X, Y), every=1, slow=0)
-    monkeypatch.setattr(attach, "read_features", lambda *_: 1 / 0)
+    monkeypatch.setattr(running, "read_features", lambda *_: 1 / 0)
     with warnings.catch_warnings(action="error"):
         run.step()
     assert "training goes on (ZeroDivisionError" in capsys.readouterr().err

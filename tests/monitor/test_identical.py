@@ -15,7 +15,7 @@ from torch import nn
 
 from dynascope import watch
 from dynascope.measure.side_effects import undisturbed
-from dynascope.monitor import attach
+from dynascope.monitor import attach, running
 from networks import mlp, seed_all, train, vectors
 
 
@@ -44,7 +44,8 @@ def test_the_comparison_notices_a_monitor_that_disturbs(monkeypatch):
         with torch.no_grad():
             yield
 
-    monkeypatch.setattr(attach, "undisturbed", careless)
+    for module in (attach, running):
+        monkeypatch.setattr(module, "undisturbed", careless)
     found = differences("mlp", None, FEW)
     assert {"1.running_mean", "torch random state"} <= set(found)
 

@@ -6,9 +6,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 
-from dynascope.monitor.attach import Run, watch
+from dynascope.monitor.attach import watch
 from dynascope.monitor.loggers import needs
 from dynascope.monitor.probing import Source, moved_to
+from dynascope.monitor.running import Run
 from dynascope.monitor.wrappers import sharded
 
 
