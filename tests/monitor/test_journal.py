@@ -13,11 +13,15 @@ from dynascope.monitor import journal
 from dynascope.monitor.journal import NAME, Journal, read
 
 
+def entry(step, **numbers):
+    return {"kind": "measure", "step": step, "time": 0.5, "numbers": numbers}
+
+
 def test_cut_at_any_byte_every_whole_entry_is_read_and_the_run_goes_on(tmp_path):
-    entries = [{"step": step, "numbers": {"load": [0.1 * step, float("inf")], "name": "é\n"}} for step in range(3)]
+    entries = [entry(step, load=[0.1 * step, float("inf")], name="é\n") for step in range(3)]
     with Journal(tmp_path / "whole") as whole:
-        for entry in entries:
-            whole.append(entry)
+        for each in entries:
+            whole.append(each)
     content = (tmp_path / "whole" / NAME).read_bytes()
     ends = [place + 1 for place, byte in enumerate(content) if byte == ord("\n")]
     folder = tmp_path / "cut"
@@ -28,30 +32,30 @@ def test_cut_at_any_byte_every_whole_entry_is_read_and_the_run_goes_on(tmp_path)
         assert read(folder) == entries[:finished]
         with Journal(folder) as again:
             assert again.entries == entries[:finished]
-            again.append({"step": 99})
-        assert read(folder) == [*entries[:finished], {"step": 99}]
+            again.append(entry(99))
+        assert read(folder) == [*entries[:finished], entry(99)]
 
 
-def test_damage_in_the_middle_is_noticed(tmp_path):
+def test_damage_in_the_middle_is_counted_and_costs_that_entry_alone(tmp_path):
     with Journal(tmp_path) as file:
         for step in range(3):
-            file.append({"step": step})
+            file.append(entry(step))
     content = bytearray((tmp_path / NAME).read_bytes())
     content[content.index(b'"step":1') + 7] = ord("7")
     (tmp_path / NAME).write_bytes(bytes(content))
-    assert read(tmp_path) == [{"step": 0}]
+    assert read(tmp_path) == [{"kind": "damaged", "lines": 1}, entry(0), entry(2)]
 
 
 def test_a_disk_that_fills_up_loses_only_the_measurement_under_way(tmp_path, monkeypatch):
     write = os.write
     with Journal(tmp_path) as file:
-        file.append({"step": 0})
+        file.append(entry(0))
         monkeypatch.setattr(journal.os, "write", lambda to, line: write(to, line[:5]))
         with pytest.raises(OSError, match="only 5 of"):
-            file.append({"step": 1})
+            file.append(entry(1))
         monkeypatch.undo()
-        file.append({"step": 2})
-    assert read(tmp_path) == [{"step": 0}, {"step": 2}]
+        file.append(entry(2))
+    assert read(tmp_path) == [entry(0), entry(2)]
 
 
 def test_two_live_runs_never_share_a_file(tmp_path):

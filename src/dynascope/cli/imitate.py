@@ -14,7 +14,7 @@ from dynascope.cli.options import AsJson
 from dynascope.cli.terminal import say
 from dynascope.imitation.pipeline import Training, imitate_to, train
 from dynascope.imitation.procedure import Options, check_options
-from dynascope.imitation.runs import Recorded
+from dynascope.imitation.runs import Recorded, class_means
 from dynascope.imitation.summary import EXPLAINED, HEAD, sentences, table
 from dynascope.locks import held_lock
 from dynascope.records import check_writable, to_json, write_text
@@ -55,6 +55,7 @@ def imitate(
     training = Training(data, trials, steps, per_class, learning_rate, seed)
     if run:
         _require_no_training(context)
+        class_means(run)  # what cannot be read is refused before a folder is made
     out.mkdir(parents=True, exist_ok=True)
     with held_lock(out / ".lock") as held:
         if not held:

@@ -141,9 +141,10 @@ def assemble(entries: Sequence[Mapping[str, Json]]) -> RunRecord:
     >>> run["loads"].dims, run["increment"].values.tolist()
     (('step', 'layer'), [[nan, 0.5]])
     """
-    start = next((entry for entry in entries if entry.get("kind") == "start"), None)
-    if start is None:
+    starts = [entry for entry in entries if entry.get("kind") == "start"]
+    if not starts:
         raise ValueError("this run's journal holds no beginning: it was cut off before its first measurement")
+    start = dict(starts[0]) | {"weights": starts[-1].get("weights", [])}  # runs of version 0.1.0 began without them
     kept = _in_order([entry for entry in entries if entry.get("kind") == "measure"])
     parameters = {"layers": start["layers"], "classes": start["classes"], "skipped": start.get("skipped", {})}
     parameters["notes"] = start.get("notes", [])
@@ -213,7 +214,7 @@ def _labelled(start: Mapping[str, Json], kept: Sequence[Mapping[str, Json]]) -> 
     if "feature" in found.dims:
         found = found.assign_coords(feature=np.arange(1, found.sizes["feature"] + 1))
     if "weight" in found.dims:
-        found = found.assign_coords(weight=list(start["weights"]))
+        found = found.assign_coords(weight=list(start.get("weights") or range(found.sizes["weight"])))
     if "loads" in found:
         if start.get("settings", {}).get("task", "classification") not in ("classification", "binary"):
             found["loads"].attrs["long_name"] = "load D, error of a linear map on rows held out"
