@@ -54,6 +54,7 @@ def test_going_on_keeps_what_lies_behind_the_damage(run):
     assert open_run(run)["step"].values.tolist()[-1] == 99
 
 
+@pytest.mark.ci
 def test_any_flipped_bit_leaves_a_readable_run(run):
     path = run / journal.NAME
     whole, draw = path.read_bytes(), random.Random(3)

@@ -7,6 +7,7 @@ import xarray as xr
 from dynascope import LocallyElastic, SpringBlock, save
 
 
+@pytest.mark.ci
 def test_no_clock_no_chain(tmp_path, command):
     run = SpringBlock(noise=0.02).simulate(5.0, trials=2, save_points=21)
     load = run["load"]

@@ -17,6 +17,7 @@ def load_class_means(file: Path) -> xr.DataArray:
     """Read class means over time from a record, or from an .npz file with `times` and `class_means`.
 
     >>> import tempfile
+    >>> import numpy as np
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     np.savez(f"{folder}/run.npz", times=np.arange(5.0), class_means=np.ones((5, 3, 3)))
     ...     load_class_means(Path(folder) / "run.npz").dims
