@@ -351,3 +351,20 @@ def test_old_numbers_are_not_called_new():
     bad = {"load": [3.0, np.nan, np.nan, np.nan], "nc1": np.nan, "nc2_angle": np.nan}
     found = verdicts(assemble([start, _entry(10, good), _entry(20, bad)]))
     assert all("as of step 10" in each.finding for each in found)
+
+
+@pytest.mark.parametrize(("rate", "line"), [(0.02, "nothing found so far"), (1e3, "diverged at step")])
+def test_regression_is_judged_by_the_spread_of_its_targets(rate, line):
+    torch.manual_seed(0)
+    x = torch.randn(200, 6)
+    y = x[:, :1] * x[:, 1:2]
+    net = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 1))
+    optimiser = torch.optim.SGD(net.parameters(), lr=rate)
+    with watch(net, probe=(x[:80], y[:80]), every=10) as run:
+        for _ in range(120):
+            loss = nn.functional.mse_loss(net(x[80:]), y[80:])
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            run.step(loss=loss)
+    assert examine(run.record).line.startswith(line)

@@ -32,7 +32,7 @@ def wrong_direction(signs: Signs) -> Finding | None:
 def diverged(signs: Signs) -> Finding | None:
     """A loss that is not finite, or many times that of the start."""
     loss = signs.of("probe_loss", LOSS)
-    large = DIVERGED * max(loss[0], signs.chance) if math.isfinite(loss[0]) else 0.0
+    large = DIVERGED * max(loss[0], signs.guess) if math.isfinite(loss[0]) else 0.0
     at = np.flatnonzero(~(loss <= large))
     steps = [int(signs.steps[at[0]])] if at.size else []
     evidence = f"probe loss {loss[at[0]]:.3g}" if at.size else ""
@@ -161,12 +161,12 @@ def stuck(signs: Signs) -> Finding | None:
         raise NotJudged(f"fewer than {SOON} steps")
     best, quarter = float(np.nanmin(loss)), max(1, len(loss) // 4)
     still = np.mean(loss[-quarter:]) > LEVEL * np.mean(loss[-3 * quarter : -2 * quarter])
-    if not (best > STUCK * min(signs.chance, loss[0]) and still):
+    if not (best > STUCK * min(signs.guess, loss[0]) and still):
         return None
     return Finding(
         "stuck",
         int(signs.steps[-1]),
-        f"probe loss {best:.3g} at best, a guess has {signs.chance:.3g}",
+        f"probe loss {best:.3g} at best, a guess has {signs.guess:.3g}",
         f"a fall by {1 - STUCK:.0%}, or one of {1 - LEVEL:.0%} between the second and the last quarter",
         "see the other findings; else another learning rate, and a check of inputs and labels",
     )

@@ -90,6 +90,11 @@ class Signs:
             raise NotJudged("no classes to guess among, or their number is unknown")
         return math.log(self.answers)
 
+    @property
+    def guess(self) -> float:
+        """What one answer for all has on the probe: log K, or the spread of the numbers that are to be learnt."""
+        return float(self.options.get("loss_of_the_mean") or self.chance)
+
     def name(self, dim: str, place: int) -> str:
         """Of a layer or weight."""
         return str(self.record[dim].values[place])

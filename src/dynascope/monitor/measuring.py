@@ -178,6 +178,15 @@ def answers(layers: Layers) -> int:
     return next((int(each) for each in known if each), 0) or int(task.classes.max()) + 1
 
 
+def loss_of_the_mean(layers: Layers) -> float | None:
+    """Loss on the probe of one answer for all, for numbers; None for other tasks."""
+    task = layers.reading.task
+    if task.name != "regression":
+        return None
+    labels = task.labels.double()
+    return float(((labels - labels.mean(dim=0)) ** 2).mean())
+
+
 def spectrum(features: Features, task: Task) -> Numbers:
     """Strength, usefulness and use of the last layer's features; distance from the fewest that could do.
 

@@ -71,12 +71,12 @@ def start(signs: Signs) -> Finding | None:
     loss = float(signs.of("probe_loss", LOSS)[0])
     if signs.steps[0] != 0:
         raise NotJudged("the state before training was not measured")
-    if loss <= START * signs.chance:
+    if loss <= START * signs.guess:
         return None
     return Finding(
         "start out of range",
         0,
-        f"probe loss {loss:.3g} before training, where a guess has {signs.chance:.3g}",
+        f"probe loss {loss:.3g} before training, where a guess has {signs.guess:.3g}",
         f"{START:g} times a guess",
         "smaller initial weights, or norms between layers",
     )

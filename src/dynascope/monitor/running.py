@@ -132,6 +132,7 @@ class Run:
             "samples": len(self._probe),
             "task": layers.reading.task.name,
             "answers": measuring.answers(layers),
+            "loss_of_the_mean": measuring.loss_of_the_mean(layers),
         }
         if layers.readout is not None:
             options |= {"readout": layers.readout.name}
