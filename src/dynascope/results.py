@@ -1,6 +1,6 @@
 """Finished experiments, gathered from one machine or several into one page: claims, numbers, hardware, pictures."""
 
-import json
+import html
 import math
 import os
 import platform
@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import xarray as xr
 
@@ -17,6 +18,7 @@ from dynascope.experiments.claims import KINDS, SCALES, VERDICTS, Finding, summa
 from dynascope.experiments.registry import find, names, output_folder
 from dynascope.experiments.sources import OWN, PAPERS
 from dynascope.records import Json, attribute, source_commit, to_json, write_text
+from dynascope.schema import as_kind, read_json
 
 FILE, PICTURE, VECTOR_PICTURE = "result.json", "small.png", "figure.svg"
 KEPT = "kept"  # folder of results beside the pages that were made from them
@@ -93,21 +95,23 @@ def load_result(path: Path) -> Result:
     ValueError: 'nowhere/result.json' is not the result of an experiment: No such file or directory
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        claims = tuple(_claim(each) for each in content.pop("claims"))
-        return Result(**content, claims=claims)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        content = read_json(path, dict[str, Any])
+        return as_kind(
+            content | {"claims": [_with_gaps(each) for each in content.get("claims", [])]}, Result, str(path)
+        )
+    except (OSError, TypeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ValueError(f"{str(path)!r} is not the result of an experiment: {reason}") from error
 
 
-def _claim(content: dict[str, Json]) -> Finding:
-    numbers = {
-        key: tuple(math.nan if each is None else each for each in value)
-        for key, value in content.items()
-        if isinstance(value, list)
+def _with_gaps(claim: Json) -> Json:
+    """Numbers that were not finite."""
+    if not isinstance(claim, dict):
+        return claim
+    return {
+        key: [math.nan if each is None else each for each in value] if isinstance(value, list) else value
+        for key, value in claim.items()
     }
-    return Finding(**content | numbers)
 
 
 def finished(root: Path, name: str, scale: str) -> Result | None:
@@ -224,7 +228,7 @@ def gallery_page(results: Mapping[str, Result], pictures: Collection[str]) -> st
     >>> run = Result("spring_block/left_friction", "Friction", "spring-block Figure 5(b)", "laptop", ())
     >>> page = gallery_page({run.name: run}, ["spring_block-left_friction.png", "spring_block-left_friction.svg"])
     >>> page.splitlines()[-1]
-    '[![Friction](spring_block-left_friction.png)](spring_block-left_friction.svg)'
+    '[![Friction to the left alone](spring_block-left_friction.png)](spring_block-left_friction.svg)'
     """
     parts = [
         "# Pictures",
@@ -239,8 +243,9 @@ def gallery_page(results: Mapping[str, Result], pictures: Collection[str]) -> st
         if name.split("/")[0] != family:
             family = name.split("/")[0]
             parts.append(f"## {family}")
-        parts += [f"### {run.title}", f"`{name}`, {run.source}, scale {_scale(run)}"]
-        parts.append(_linked(f"![{run.title}]({small})", name, pictures))
+        title = find(name).title
+        parts += [f"### {title}", f"`{name}`, {find(name).source}, scale {_scale(run)}"]
+        parts.append(_linked(f"![{title}]({small})", name, pictures))
     return "\n\n".join(parts) + "\n"
 
 
@@ -276,7 +281,15 @@ def _as_declared(result: Result) -> Result:
         else:
             claims.append(replace(today, note=f"settled by scale {today.settles_at}"))
     adapted = experiment.adapted_at(result.scale) if result.adapted is None else result.adapted
-    return replace(result, source=str(experiment.source), claims=tuple(claims), adapted=adapted)
+    return replace(
+        result,
+        title=experiment.title,
+        source=str(experiment.source),
+        claims=tuple(claims),
+        adapted=html.escape(adapted),
+        hardware=html.escape(result.hardware),
+        commit=html.escape(result.commit),
+    )
 
 
 def _paper(claim: Finding) -> str:

@@ -25,10 +25,23 @@ def parse_json(text: str, kind: type[T], place: str) -> T:
     ValueError: 'numbers.json' is damaged, or dynascope did not write it: Expected `int`, got `str` - at `$[...][1]`
     """
     try:
-        return msgspec.convert(json.loads(text), kind)
-    except (ValueError, RecursionError) as error:  # of JSON, whose numbers may be too long, and of the schema
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:  # numbers may be too long, too
         cause = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
         raise ValueError(f"{place!r} is damaged, or dynascope did not write it: {cause}") from error
+    return as_kind(content, kind, place)
+
+
+def as_kind(content: object, kind: type[T], place: str) -> T:
+    """Check plain values (dicts, lists, numbers, text) against a schema.
+
+    >>> as_kind([1, 2], tuple[int, ...], "numbers.json")
+    (1, 2)
+    """
+    try:
+        return msgspec.convert(content, kind)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{place!r} is damaged, or dynascope did not write it: {error}") from error
 
 
 def read_json(path: Path, kind: type[T]) -> T:

@@ -1,5 +1,7 @@
 """Records that lack what a number rests on are refused, not guessed at."""
 
+import json
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -43,3 +45,37 @@ def test_files_that_are_no_records(tmp_path, command, name):
         assert code == 2
         assert file in err
         assert "Traceback" not in out + err
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"claims": 3},
+        {"claims": [3]},
+        {"claims": [{"id": "a", "source": "s", "statement": "x", "verdict": "splendid"}]},
+        {"seconds": "long"},
+        {"name": ["a"]},
+        None,
+    ],
+)
+def test_results_that_hold_something_else(tmp_path, command, change):
+    content = {"name": "spring_block/left_friction", "title": "t", "source": "s", "scale": "laptop", "claims": []}
+    (tmp_path / "result.json").write_text("[]" if change is None else json.dumps(content | change))
+    code, out, err = command("results", tmp_path, "--out", tmp_path / "out")
+    assert code == 2
+    assert "result.json" in err
+    assert "Traceback" not in out + err
+
+
+def test_results_write_no_markup_of_theirs(tmp_path, command):
+    content = {"name": "spring_block/left_friction", "title": "<b>", "source": "<script>", "scale": "laptop"}
+    content |= {"claims": [], "hardware": "<script>alert(1)</script>", "commit": "<i>", "adapted": "<b>"}
+    (tmp_path / "result.json").write_text(json.dumps(content))
+    (tmp_path / "small.png").write_bytes(b"")
+    code, _, err = command("results", tmp_path, "--out", tmp_path / "out")
+    assert code == 0, err
+    for page in ("README.md", "gallery.md"):
+        text = (tmp_path / "out" / page).read_text()
+        assert "<script" not in text
+        assert "<b>" not in text
+        assert "<i>" not in text
