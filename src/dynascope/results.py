@@ -286,9 +286,9 @@ def _as_declared(result: Result) -> Result:
         title=experiment.title,
         source=str(experiment.source),
         claims=tuple(claims),
-        adapted=html.escape(adapted),
-        hardware=html.escape(result.hardware),
-        commit=html.escape(result.commit),
+        adapted=html.escape(adapted, quote=False),
+        hardware=html.escape(result.hardware, quote=False),
+        commit=html.escape(result.commit, quote=False),
     )
 
 
