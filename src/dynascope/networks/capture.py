@@ -1,6 +1,9 @@
 """A training step recorded as a CUDA graph, which replays it without launching its kernels one by one."""
 
+import os
+import shutil
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor
@@ -32,3 +35,9 @@ def captured(step: Callable[[], None], device: torch.device, mutable: Sequence[T
         step()
     undo()
     return graph
+
+
+def can_compile() -> bool:
+    """Whether `torch.compile` has what it needs for a GPU: Triton, and a C compiler for its launchers."""
+    compilers = (os.environ.get("CC"), "cc", "gcc", "clang")
+    return find_spec("triton") is not None and any(map(shutil.which, filter(None, compilers)))

@@ -68,7 +68,8 @@ def at_least(share: Tensor, key: Tensor, shape: Sequence[int]) -> Tensor:
     0.75
     """
     size = math.prod(shape)
-    place = torch.arange(1, -(-size // 4) + 1, device=key.device)
+    # the ^ 0 keeps the compiler from folding places into addresses, which are too narrow for what comes next
+    place = torch.arange(1, -(-size // 4) + 1, device=key.device) ^ 0
     bits = mix(key + place * _GOLDEN)
     quarters = [(bits >> by).to(torch.int16) for by in (0, 16, 32, 48)]  # older vmap knows no view as int16
     drawn = torch.stack(quarters, dim=-1).flatten()[:size].view(tuple(shape))

@@ -8,7 +8,7 @@ Needs only PyTorch and NumPy.
 """
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Any
@@ -19,12 +19,13 @@ from torch import Tensor
 from torch.func import functional_call, vmap
 
 from dynascope.networks import draws
-from dynascope.networks.capture import captured
+from dynascope.networks.capture import can_compile, captured
 from dynascope.networks.network import Dropout, Linear, Network
 from dynascope.networks.settings import Settings, initial_state
 
 _BETAS, _TINY = (0.9, 0.999), 1e-8  # Adam's, as in its paper
 _BLOCK_STEPS, _BLOCK_DRAWS = 512, 1 << 21  # batch orders are made for some steps at a time
+_COMPILED = 1 << 15  # samples in a step of all trials from which compiling, half a minute, pays
 _HELD = {"cuda": 1 << 29}  # numbers of features that are held at a time; 1 << 24 elsewhere
 
 
@@ -110,6 +111,7 @@ class Trainer:
         self.noisy = bool(self.key_names) or self.spoiled is not None or self.noisy_inputs
         self.plain = given.optimizer == "sgd" and not any(given.momentum)
         self.at_once = self._layers_at_once() if self.plain else {}
+        self._pass = self._over_trials()
 
     def _layers_at_once(self) -> dict[str, tuple[str, str]]:
         """Weights that plain SGD can update by the product of two factors: (stage that the layer reads, bias).
@@ -190,13 +192,19 @@ class Trainer:
 
     def _forward(self, held: dict[str, Tensor], x: Tensor, keys: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Outputs `logits` (trial, draw, class) of inputs (trial, draw, …), and what layers read that need it."""
+        return self._pass(held, {**self.buffers, **keys}, x)
+
+    def _over_trials(self) -> Callable[..., dict[str, Tensor]]:
+        """The forward pass of all trials; compiled where large convolutional networks need few passes over memory."""
         at = tuple(stage for stage, _ in self.at_once.values())
 
         def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Any:
             found = functional_call(self.network, (parameters, buffers), (x, at))
             return found if at else {"logits": found}
 
-        return vmap(one)(held, {**self.buffers, **keys}, x)  # type: ignore[no-any-return]
+        large = self.size * self.settings.batch_size >= _COMPILED and self.device.type == "cuda"
+        convolves = any(isinstance(layer, torch.nn.Conv2d) for layer in self.network.modules())
+        return torch.compile(vmap(one)) if large and convolves and can_compile() else vmap(one)
 
     @torch.no_grad()
     def _look(self, x: Tensor, at: Sequence[str], trials: slice) -> Any:

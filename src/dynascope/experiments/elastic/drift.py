@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.linalg import expm
+from scipy.linalg import expm, null_space
 
 from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, corrected, equal
@@ -82,14 +82,16 @@ def _eigenvectors(random: np.random.Generator, draws: int) -> xr.Dataset:
     rows, found, printed = [], [], []
     for _ in range(draws):
         (intra, inter), (w1, w2, w5, w6) = _strengths(random), random.uniform(-2.0, 2.0, 4)
-        values, vectors = np.linalg.eig(LocallyElastic(3, 3, intra, inter, "logits").drift(0.0))
+        drift = LocallyElastic(3, 3, intra, inter, "logits").drift(0.0)
+        values = np.linalg.eigvals(drift)
         order = np.argsort(np.abs(values - (intra - inter) / 3))
         away = [i for i in order[1:] if abs(values[i]) > 1e-6]  # neither 0 nor the simple one
-        space = vectors[:, away].real
+        repeated = np.mean(values[away].real)
+        # not by eig: rounding may make a repeated eigenvalue a complex pair, whose vectors have one real part
+        space, null = null_space(drift - repeated * np.eye(9), rcond=1e-9), null_space(drift, rcond=1e-9)
         eigenvector = space @ np.linalg.lstsq(space[6:8], np.array([1 - w1, w1]))[0]
-        null = vectors[:, np.abs(values) < 1e-6].real
         zero = null @ np.linalg.lstsq(null[7:], np.array([w5, w6]))[0]
-        row = {"repeated": np.mean(values[away].real), "last_entry": eigenvector[8], "third_block": zero[6]}
+        row = {"repeated": repeated, "last_entry": eigenvector[8], "third_block": zero[6]}
         rows.append(row | {"intra": intra, "inter": inter, "w2": w2, "w5": w5, "w6": w6})
         found.append(eigenvector[:6])
         printed.append(_printed_entries(intra, inter, w1))
