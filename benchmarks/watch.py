@@ -1,78 +1,186 @@
-"""What watching costs: the same training of a CNN with and without the monitor, in turns of a few steps in one run.
+"""What watching costs by the clock: the same training with and without the monitor, in turns of a few steps in one run.
 
-Two equal networks are trained; turns alternate, so that whatever else the machine does meets both alike. The overhead
-counts everything: finding layers, the measurement before training, those during it, the last one, and each call of
-`run.step`. Its standard error comes from the spread between pairs of turns.
+Two equal networks are trained, small CNNs or, with --gpt124m, GPTs of 124 million parameters, in bfloat16 on a GPU;
+turns alternate, so that whatever else the machine does meets both alike. The overhead counts everything: finding
+layers, the measurement before training, those during it, the last one, and each call of `run.step`. Its standard error
+comes from the spread between pairs of turns.
 """
 
 import argparse
 import math
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
 from torch import nn
+from torch.nn import functional as F
 
 from dynascope import watch
 from dynascope.monitor import Run
 from dynascope.progress import progress_bar
 
-CLASSES, BATCH, TURN = 10, 64, 5
-
-
-def network() -> nn.Module:
-    torch.manual_seed(0)
-    parts: list[nn.Module] = []
-    for inward, outward in ((3, 32), (32, 32), (32, 64), (64, 64)):
-        parts += [nn.Conv2d(inward, outward, 3, padding=1), nn.BatchNorm2d(outward), nn.ReLU()]
-        parts += [nn.MaxPool2d(2)] if outward != inward else []
-    return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, CLASSES))
+CLASSES, BATCH, TURN, PROBE = 10, 64, 5, 16
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 class Training:
-    """One network, its optimiser and the time that it has taken."""
+    """One network, its optimiser, and how it is trained for a few steps."""
 
-    def __init__(self) -> None:
-        self.model = network()
-        self.labels = torch.arange(2048) % CLASSES
-        self.images = torch.randn(2048, 3, 32, 32) + torch.randn(CLASSES, 3, 32, 32)[self.labels]
-        self.optimiser = torch.optim.SGD(self.model.parameters(), lr=0.05, momentum=0.9)
-        _step(self.model, self.optimiser, self.images[:BATCH], self.labels[:BATCH])  # what is set up on first use
+    model: nn.Module
+    optimiser: torch.optim.Optimizer
+    probe: object
 
-    @property
-    def probe(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """What is measured on."""
-        return self.images[:250], self.labels[:250]
+    def loss(self) -> torch.Tensor:
+        """Of a batch that is drawn."""
+        raise NotImplementedError
+
+    def step(self) -> torch.Tensor:
+        """Train for one step."""
+        loss = self.loss()
+        self.optimiser.zero_grad()
+        loss.backward()
+        self.optimiser.step()
+        return loss
 
     def turn(self, steps: int, run: Run | None = None) -> float:
         """Train for a few steps and return the seconds that it took."""
-        begun = time.perf_counter()
+        begun = now()
         for _ in range(steps):
-            chosen = torch.randint(len(self.images), (BATCH,))
-            loss = _step(self.model, self.optimiser, self.images[chosen], self.labels[chosen])
+            loss = self.step()
             if run is not None:
                 run.step(loss=loss)
-        return time.perf_counter() - begun
+        return now() - begun
 
 
-def _step(model: nn.Module, optimiser: torch.optim.Optimizer, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    loss = nn.functional.cross_entropy(model(x), y)
-    optimiser.zero_grad()
-    loss.backward()
-    optimiser.step()
-    return loss
+def now() -> float:
+    """Seconds, with nothing left to do on a GPU."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter()
 
 
-def compare(steps: int, every: int | None) -> None:
-    plain, watched = Training(), Training()
+class Images(Training):
+    """A small CNN that tells ten classes apart."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        parts: list[nn.Module] = []
+        for inward, outward in ((3, 32), (32, 32), (32, 64), (64, 64)):
+            parts += [nn.Conv2d(inward, outward, 3, padding=1), nn.BatchNorm2d(outward), nn.ReLU()]
+            parts += [nn.MaxPool2d(2)] if outward != inward else []
+        self.model = nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, CLASSES)).to(DEVICE)
+        self.labels = torch.arange(2048, device=DEVICE) % CLASSES
+        means = torch.randn(CLASSES, 3, 32, 32, device=DEVICE)
+        self.images = torch.randn(2048, 3, 32, 32, device=DEVICE) + means[self.labels]
+        self.optimiser = torch.optim.SGD(self.model.parameters(), lr=0.05, momentum=0.9)
+        self.probe = self.images[:250], self.labels[:250]
+
+    def loss(self) -> torch.Tensor:
+        """Of some images."""
+        chosen = torch.randint(len(self.images), (BATCH,), device=DEVICE)
+        return F.cross_entropy(self.model(self.images[chosen]), self.labels[chosen])
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of a GPT; by default GPT-2's, 124 million parameters."""
+
+    layers: int = 12
+    heads: int = 12
+    width: int = 768
+    vocabulary: int = 50257
+    context: int = 512
+    batch: int = 16
+
+
+class Block(nn.Module):
+    """Causal attention and a small network, both added to the stream."""
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        width = size.width
+        self.heads = size.heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Work on the stream (sample, position, feature)."""
+        parts = self.qkv(self.norm1(x)).chunk(3, dim=2)
+        q, k, v = (part.unflatten(2, (self.heads, -1)).transpose(1, 2) for part in parts)
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+class GPT(nn.Module):
+    """GPT-2's shape: the readout shares the weights of the embedding."""
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(size.vocabulary, size.width), nn.Embedding(size.context, size.width)
+        self.blocks = nn.ModuleList(Block(size) for _ in range(size.layers))
+        self.norm, self.head = nn.LayerNorm(size.width), nn.Linear(size.width, size.vocabulary, bias=False)
+        for weight in self.parameters():
+            if weight.ndim == 2:
+                nn.init.normal_(weight, std=0.02)
+        self.head.weight = self.tokens.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return logits (sample, position, token)."""
+        x = self.tokens(x) + self.places(torch.arange(x.shape[1], device=x.device))
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+class Language(Training):
+    """A GPT that learns how frequent tokens are, which fall off as words do."""
+
+    def __init__(self, size: Size) -> None:
+        torch.manual_seed(0)
+        self.size, self.model = size, GPT(size).to(DEVICE)
+        self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=3e-4, fused=True)
+        self.probe = self.draw(PROBE)
+
+    def draw(self, number: int) -> torch.Tensor:
+        """Sequences (sample, position)."""
+        return (self.size.vocabulary ** torch.rand(number, self.size.context, device=DEVICE)).long() - 1
+
+    def loss(self) -> torch.Tensor:
+        """Of the next tokens."""
+        tokens = self.draw(self.size.batch)
+        with torch.autocast(DEVICE.type, torch.bfloat16, enabled=DEVICE.type == "cuda"):  # a CPU may have to emulate it
+            logits = self.model(tokens[:, :-1])
+            return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of each turn, and of what comes before the first step and after the last one; what the monitor says."""
+
+    without: np.ndarray
+    watched: np.ndarray
+    before: float
+    after: float
+    own: float
+    measurements: int
+
+
+def compare(make: Callable[[], Training], steps: int, every: int | None, seconds: float = math.inf) -> Times:
+    """Train two networks, one of them watched, for so many steps, or for as many as fit into the seconds."""
+    plain, watched = make(), make()
+    for each in (plain, watched):
+        each.turn(3)  # what is set up on first use
     spent: dict[str, list[float]] = {"without": [], "with": []}
     with tempfile.TemporaryDirectory() as folder, progress_bar("training", steps) as done:
-        begun = time.perf_counter()
+        begun = now()
         run = watch(watched.model, probe=watched.probe, every=every, out=folder)
-        around = time.perf_counter() - begun
+        before = now() - begun
         # the other network's turns are not training time of this one, so its budget must not grow by them
         run._cadence.clock = lambda: time.perf_counter() - sum(spent["without"])
         for turn in range(steps // TURN):
@@ -80,33 +188,51 @@ def compare(steps: int, every: int | None) -> None:
             for name, training, attached in order if turn % 2 else order[::-1]:
                 spent[name].append(training.turn(TURN, attached))
             done(TURN * (turn + 1))
-        during = run.overhead
-        begun = time.perf_counter()
+            if now() - begun > seconds:
+                break
+        own, begun = run.overhead, now()
         run.close()
-        around += time.perf_counter() - begun
+        after = now() - begun
         measurements = run.record.sizes["step"]
-    without, attached = (np.array(spent[name]) for name in ("without", "with"))
-    base = float(without.sum())
-    # turns that hold a measurement differ by what is to be measured, so the noise is read from the middle of the rest
-    difference = attached - without
-    noise = 1.4826 * float(np.median(np.abs(difference - np.median(difference)))) * math.sqrt(len(difference))
+    return Times(np.array(spent["without"]), np.array(spent["with"]), before, after, own, measurements)
+
+
+def tell(times: Times) -> None:
+    """Print seconds and overheads."""
     table = Table("", "seconds", "ms per step", box=None, pad_edge=False)
-    for name, values in (("without", without), ("with", attached)):
+    for name, values in (("without", times.without), ("with", times.watched)):
         table.add_row(name, f"{values.sum():.2f}", f"{1000 * np.median(values) / TURN:.1f}")
     Console().print(table)
-    print(f"{measurements} measurements; before the first and after the last step {around:.2f} s")
-    print(f"overhead by the monitor's own clock {100 * during:.2f} %")
-    print(f"overhead from first to last step {100 * difference.sum() / base:+.2f} ± {100 * noise / base:.2f} %")
-    print(f"overhead with what comes before and after {100 * (difference.sum() + around) / base:+.2f} %")
+    base = float(times.without.sum())
+    # turns that hold a measurement differ by what is to be measured, so the noise is read from the middle of the rest
+    difference = times.watched - times.without
+    noise = 1.4826 * float(np.median(np.abs(difference - np.median(difference)))) * math.sqrt(len(difference))
+    share, around = difference.sum() / base, (times.before + times.after) / base
+    print(
+        f"{times.measurements} measurements in {TURN * len(difference)} steps; {times.before:.2f} s before the first "
+        f"step, {times.after:.2f} s after the last one"
+    )
+    print(f"overhead by the monitor's own clock {100 * times.own:.2f} %")
+    print(f"overhead from first to last step {100 * share:+.2f} % (95 % interval ± {200 * noise / base:.2f})")
+    print(f"overhead with what comes before and after {100 * (share + around):+.2f} %")
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--steps", type=int, default=4000)
+    options.add_argument("--seconds", type=float, default=math.inf, help="stop after so many, of both together")
     options.add_argument("--every", type=int, default=None, help="a schedule instead of the default budget")
-    given = options.parse_args()
-    compare(TURN, None)  # imports, and what is set up on first use
-    compare(given.steps, given.every)
+    options.add_argument("--gpt124m", action="store_true", help="a GPT, of the size that follows")
+    for name, value in vars(Size()).items():
+        options.add_argument(f"--{name}", type=int, default=value)
+    given = vars(options.parse_args())
+    size = Size(**{name: given[name] for name in vars(Size())})
+    make: Callable[[], Training] = (lambda: Language(size)) if given["gpt124m"] else Images
+    compare(make, TURN, None)  # imports, and what is set up on first use
+    where = torch.cuda.get_device_name() if DEVICE.type == "cuda" else "CPU"
+    number = sum(each.numel() for each in make().model.parameters())
+    print(f"{number / 1e6:.3g} million parameters, torch {torch.__version__}, {where}")
+    tell(compare(make, given["steps"], given["every"], given["seconds"]))
 
 
 if __name__ == "__main__":

@@ -82,6 +82,7 @@ PLANTED = [
     ("layers left out", 0, {"update_ratio": [[0.0, 0.003, 0.003]] * len(STEPS)}),
     ("wrong direction", 20, {"loss_mean": course(-1.0 - STEPS), "probe_loss": course(2.0 + STEPS)}),
     ("gradients not cleared", 0, {"gradient_change": course(0.05), "gradient_norm": course(1.0 + STEPS)}),
+    ("gradients not cleared", 0, {"gradient_change": course(0.05), "gradient_norm": course(2.0 - FALL)}),
     ("weights vanish", 60, {"weight_size": [[size] * 3 for size in 0.1 * np.exp(-STEPS / 60)]}),
     ("too much noise", 0, {"loss_mean": course(3.0)}),
     ("updates too large", 100, {"update_ratio": [[0.003 + 0.5 * each] * 3 for each in LATER]}),
@@ -111,6 +112,11 @@ def test_each_rule_fires_on_its_own_signs(name, step, planted):
     assert found[name].bound
     assert f"{name} at step {step}" in health.line
     assert not health.line.startswith("healthy")
+
+
+def test_gradients_of_one_and_the_same_batch_may_be_steady():
+    steady = {"gradient_change": course(0.05), "gradient_norm": course(2.0 - FALL), "loss_rise": course(0.0)}
+    assert examine(record(**steady)).findings == ()
 
 
 def test_all_rules_are_planted():

@@ -12,7 +12,8 @@ from dynascope.monitor.findings import LOSS, TOLD, Finding, NotJudged, Signs
 
 INPUTS = 30.0  # root mean square of inputs, or 1 over it
 START = 2.0  # loss before training, in losses of a guess
-STEADY, GROWTH = 0.5, 4.0  # change of gradients from step to step, and their growth, that come from adding them up
+STEADY, GROWTH = (0.5, 0.15), (4.0, 1.25)  # change of gradients from step to step, and growth, that come from adding
+NOISY = 0.05  # greatest rise of the training loss from one step to the next, over its mean, where batches differ
 UPDATES = (3e-5, 0.15)  # change by one step relative to the weights: a thousandth is usual
 SHRUNK = 0.1  # size of weights over that at the start
 DEAD, SILENT, SATURATED = 0.6, 0.95, 0.8  # shares of a layer's numbers, of a matrix's rows, of a layer's numbers
@@ -109,15 +110,24 @@ def uncleared(signs: Signs) -> Finding | None:
         raise NotJudged(_GRADIENTS)
     last = known[-len(known) // 2 :]
     steady, growth = float(np.median(change[last])), float(np.median(norm[last]) / norm[known[0]])
-    if steady > STEADY or growth < GROWTH:
+    bounds = list(zip(STEADY, GROWTH, strict=True))[: 2 if _noisy(signs) else 1]
+    if not any(steady <= least and growth >= most for least, most in bounds):
         return None
     return Finding(
         "gradients not cleared",
         int(signs.steps[np.flatnonzero(np.isfinite(norm))[0]]),
         f"from step to step gradients change by {steady:.0%}, and they have grown {growth:.3g}-fold",
-        f"{STEADY:.0%} and {GROWTH:g}-fold together",
+        " or ".join(f"{least:.0%} and {most:g}-fold" for least, most in bounds),
         "call optimizer.zero_grad() at every step",
     )
+
+
+def _noisy(signs: Signs) -> bool:
+    """Whether batches differ so much that gradients of one step cannot be those of the next."""
+    if not {"loss_rise", "loss_mean"} <= set(signs.record):
+        return False
+    share = signs.record["loss_rise"].values / signs.record["loss_mean"].values
+    return bool(np.median(share[np.isfinite(share)]) > NOISY) if np.isfinite(share).any() else False
 
 
 def large_updates(signs: Signs) -> Finding | None:

@@ -25,7 +25,7 @@ def record():
             rows += [(architecture, HEALTHY, seed * len(CAUSES) + each, NOTHING, 0.2) for each in range(len(CAUSES))]
     names = ("architecture", "fault", "seed", "first", "left")
     made = {name: ("run", np.array(column)) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
-    return xr.Dataset(made | {"found": made["first"]})
+    return xr.Dataset(made | {"found": made["first"], "learnt": ("run", np.full(len(rows), 0.9))})
 
 
 def _changed(record, share, fault, first):
@@ -52,6 +52,12 @@ def test_claims_hold(record, failed):
 )
 def test_claims_fail_where_the_rules_do(record, failed, share, fault, first, claim):
     assert claim in failed(NAME, _changed(record, share, fault, first))
+
+
+def test_a_run_without_a_fault_that_has_not_learnt_is_no_false_alarm(record, failed):
+    accused = _changed(record, 0.05, HEALTHY, "stuck")
+    wrong = (accused["fault"].values == HEALTHY) & (accused["first"].values == "stuck")
+    assert failed(NAME, accused.assign(learnt=("run", np.where(wrong, 0.4, 0.9)))) == set()
 
 
 def test_every_fault_has_a_cause_that_some_rule_names():

@@ -1,10 +1,19 @@
 """dynascope docs/watch.md: Faults put into training runs, and what the monitor says.
 
-Twenty faults and as many healthy runs, of four kinds of network. The bounds of the rules were set on multilayer
-perceptrons with other seeds, then locked; they are judged on convolutional networks, transformers and residual
-networks. A first lock gave 5 false alarms in 140 healthy runs of those (seeds 0 to 2). Three bounds were then widened
-as far as the perceptrons' recall allows (0.985; their causes fell from 0.95 to 0.93), locked again, and are judged on
-other seeds. Rivals are constant rules on the training loss alone.
+Twenty faults and as many runs without, of four kinds of network. The bounds of the rules were set on multilayer
+perceptrons with seeds below 20, locked, and are judged on convolutional networks, transformers and residual networks.
+A first lock gave 5 false alarms in 140 healthy runs (seeds 0 to 2), and three bounds were widened; a second one, on
+seeds 20 and 21, found 0.94 of the faults with 0.05 false alarms. For the third, judged on seeds from 40 on:
+
+- A run without a fault is healthy if it learns: after training, its accuracy on 1000 samples that neither training nor
+  the rules see has gone at least half of the way from chance to certainty. Others are no evidence; they are counted.
+- The lowest learning rates were doubled. That was chosen by this accuracy alone, without a look at the rules, on seeds
+  from 100000 on of all four kinds: 3 of 113 recipes had not learnt, each with a rate that is left out now.
+- Wrong labels are 100 to 200, not 200 to 400, which perceptrons did not learn by heart in 200 steps.
+- Gradients that are not cleared are told by less growth where batches differ. With that, all 132 faults tried on
+  perceptrons are found, and nothing in 113 healthy runs of them.
+
+Rivals are constant rules on the training loss alone.
 """
 
 import tempfile
@@ -26,6 +35,7 @@ from dynascope.sweep import sweep
 from dynascope.sweep.workload import Workload
 
 HEALTHY, NOTHING, TUNED = "none", "nothing", "mlp"
+LEARNT = 0.5  # of the way from chance to certainty
 # fault -> the findings that name its cause
 CAUSES: Mapping[str, tuple[str, ...]] = {
     "rate too high": ("updates too large", "diverged"),
@@ -62,7 +72,7 @@ class Config:
     architectures: tuple[str, ...] = ("mlp", "cnn", "transformer", "residual")
     faults: tuple[str, ...] = tuple(CAUSES)
     seeds: int = 20
-    first_seed: int = 20
+    first_seed: int = 40
     steps: int = 200
     folder: str = ""
     workers: int = 1
@@ -84,6 +94,7 @@ def run(config: Config) -> xr.Dataset:
     texts = map(str, table["run"].values)
     rows = [_judged(trainings.record_of(text)) for text in texts]
     columns = {name: ("run", np.array([each[name] for each in rows])) for name in rows[0]}
+    columns["learnt"] = ("run", table["learnt"].values)
     given = {name: ("run", np.array([each[name] for each in points])) for name in ("architecture", "fault", "seed")}
     return xr.Dataset(given | columns)
 
@@ -116,8 +127,13 @@ def _judged(record: xr.Dataset) -> dict[str, str | float]:
 
 def _share(record: xr.Dataset, wanted: np.ndarray, *, healthy: bool) -> Estimate:
     """Share of the judged runs that have a property; each has data and weights of its own."""
-    chosen = _unseen(record) & ((record["fault"].values == HEALTHY) == healthy)
-    return over_trials(wanted[chosen].astype(float))
+    return over_trials(wanted[_unseen(record) & _kind(record, healthy=healthy)].astype(float))
+
+
+def _kind(record: xr.Dataset, *, healthy: bool) -> np.ndarray:
+    """Which runs have a fault, or have none and have learnt; those without either are no evidence."""
+    without = record["fault"].values == HEALTHY
+    return np.asarray(without & (record["learnt"].values >= LEARNT) if healthy else ~without)
 
 
 def _unseen(record: xr.Dataset) -> np.ndarray:
@@ -146,7 +162,12 @@ def _named(record: xr.Dataset, place: int) -> bool:
 
 
 def _alarms(record: xr.Dataset) -> Judgement:
-    return below(_share(record, record["first"].values != NOTHING, healthy=True), 0.02, note="share of healthy runs")
+    accused = record["first"].values != NOTHING
+    neither = _unseen(record) & ~_kind(record, healthy=True) & ~_kind(record, healthy=False)
+    note = (
+        f"share of healthy runs; {neither.sum()} more have not learnt, of which {accused[neither].sum()} have a finding"
+    )
+    return below(_share(record, accused, healthy=True), 0.02, note=note)
 
 
 def constant_rule(record: xr.Dataset, alarms: float = 0.02) -> tuple[float, np.ndarray]:
@@ -154,7 +175,7 @@ def constant_rule(record: xr.Dataset, alarms: float = 0.02) -> tuple[float, np.n
 
     The bound is the lowest with at most so many false alarms on the tuned architecture, of these very runs.
     """
-    mine = ~_unseen(record) & (record["fault"].values == HEALTHY)
+    mine = ~_unseen(record) & _kind(record, healthy=True)
     left = record["left"].values
     bound = float(np.quantile(left[mine], 1 - alarms, method="higher"))
     return bound, left > bound
@@ -175,12 +196,13 @@ def _rival(record: xr.Dataset) -> Judgement:
 def confusion(record: xr.Dataset) -> xr.DataArray:
     """Share of the judged runs with each fault whose first finding is each, (fault, finding).
 
-    >>> runs = {"architecture": ["cnn"], "fault": ["leak"], "first": ["probe leak"]}
+    >>> runs = {"architecture": ["cnn"], "fault": ["leak"], "first": ["probe leak"], "learnt": [0.9]}
     >>> float(confusion(xr.Dataset({name: ("run", value) for name, value in runs.items()})).sel(fault="leak").max())
     1.0
     """
     faults, findings = [*CAUSES, HEALTHY], [*RULES, NOTHING]
-    unseen, fault, first = _unseen(record), record["fault"].values, record["first"].values
+    fault, first = record["fault"].values, record["first"].values
+    unseen = _unseen(record) & (_kind(record, healthy=True) | _kind(record, healthy=False))
     shares = [
         [np.mean(first[unseen & (fault == row)] == column) if (unseen & (fault == row)).any() else np.nan]
         for row in faults
@@ -213,8 +235,7 @@ def _draw_shares(record: xr.Dataset, ax: Axes) -> None:
             continue
         for healthy, marker in ((False, "o"), (True, "x")):
             part = [
-                hits[(record["architecture"].values == name) & ((record["fault"].values == HEALTHY) == healthy)].mean()
-                for name in names
+                hits[(record["architecture"].values == name) & _kind(record, healthy=healthy)].mean() for name in names
             ]
             kind = "healthy runs accused" if healthy else "faulty runs found"
             ax.plot(range(len(names)), part, marker, color=colour, label=f"{kind}, {label}")
@@ -223,7 +244,7 @@ def _draw_shares(record: xr.Dataset, ax: Axes) -> None:
     ax.set_ylim(-0.05, 1.05)
 
 
-_FEW = {"architectures": ("mlp", "cnn"), "seeds": 1, "steps": 60}
+_FEW = {"architectures": ("mlp", "cnn"), "seeds": 1, "first_seed": 0, "steps": 60}  # seeds that nothing is judged on
 EXPERIMENT = Experiment(
     own(place="docs/watch.md"),
     Config(),  # 3200 runs of one to three seconds
@@ -245,7 +266,7 @@ EXPERIMENT = Experiment(
         ),
         Claim(
             "health-alarms",
-            "of healthy runs at most 2 % have a finding",
+            "of runs without a fault that learn, at most 2 % have a finding",
             _alarms,
             kind="own",
             settles_at="paper",

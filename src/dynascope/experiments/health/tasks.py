@@ -10,31 +10,37 @@ _KINDS = 2  # patterns of a class
 
 @dataclass(frozen=True)
 class Task:
-    """Training data and a probe that training does not see."""
+    """Training data, a probe that training does not see, and samples that nothing sees before training is over."""
 
     inputs: torch.Tensor
     labels: torch.Tensor
     probe_inputs: torch.Tensor
     probe_labels: torch.Tensor
+    unseen_inputs: torch.Tensor
+    unseen_labels: torch.Tensor
     classes: int
 
 
-def draw_task(kind: str, *, samples: int, probe: int, classes: int, noise: float, random: torch.Generator) -> Task:
+def draw_task(
+    kind: str, *, samples: int, probe: int, unseen: int, classes: int, noise: float, random: torch.Generator
+) -> Task:
     """Draw patterns of each class, and samples: a pattern, moved by up to one place, under noise.
 
     kind: vectors, images or sequences, in which the pattern stands at any place
 
-    >>> draw_task("images", samples=6, probe=6, classes=3, noise=1.0, random=torch.Generator()).inputs.shape
+    >>> draw_task("images", samples=6, probe=6, unseen=3, classes=3, noise=1.0, random=torch.Generator()).inputs.shape
     torch.Size([6, 1, 8, 8])
     """
-    total = samples + probe
+    total = samples + probe + unseen
     labels = torch.arange(total) % classes
     which = labels * _KINDS + torch.randint(_KINDS, (total,), generator=random)
     patterns = _patterns(kind, classes * _KINDS, random)
     clean = _placed(kind, patterns[which], random)
     inputs = clean + noise * torch.randn(clean.shape, generator=random)
     inputs = inputs / inputs.std()
-    return Task(inputs[:samples], labels[:samples], inputs[samples:], labels[samples:], classes)
+    sizes = [samples, probe, unseen]
+    pairs = zip(inputs.split(sizes), labels.split(sizes), strict=True)
+    return Task(*(part for pair in pairs for part in pair), classes=classes)
 
 
 def _patterns(kind: str, number: int, random: torch.Generator) -> torch.Tensor:
