@@ -374,3 +374,10 @@ def test_regression_is_judged_by_the_spread_of_its_targets(rate, line):
             optimiser.step()
             run.step(loss=loss)
     assert examine(run.record).line.startswith(line)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_run_whose_gradients_never_were_finite_is_judged_by_the_rest():
+    lost = [[math.nan] * 3] * len(STEPS)
+    health = examine(record(gradient_size=lost, loss_mean=course(math.nan)))
+    assert "vanishing gradients" in health.unjudged

@@ -126,7 +126,8 @@ def _noisy(signs: Signs) -> bool:
     """Whether batches differ so much that gradients of one step cannot be those of the next."""
     if not {"loss_rise", "loss_mean"} <= set(signs.record):
         return False
-    share = signs.record["loss_rise"].values / signs.record["loss_mean"].values
+    rise, mean = (signs.record[name].values for name in ("loss_rise", "loss_mean"))
+    share = np.divide(rise, mean, out=np.full(np.shape(mean), np.nan), where=np.isfinite(mean) & (mean != 0))
     return bool(np.median(share[np.isfinite(share)]) > NOISY) if np.isfinite(share).any() else False
 
 
@@ -258,7 +259,7 @@ def vanishing(signs: Signs) -> Finding | None:
     size = signs.of("gradient_size", _GRADIENTS)
     used = np.flatnonzero(np.isfinite(size).any(axis=0))
     size = size[:, used]
-    known = np.flatnonzero(np.isfinite(size).all(axis=1) & (size.max(axis=1) > 0))
+    known = np.flatnonzero(np.isfinite(size).all(axis=1) & (size.max(axis=1, initial=0.0) > 0))
     if len(known) < 2:
         raise NotJudged(_GRADIENTS)
     ratio = size[known].min(axis=1) / size[known].max(axis=1)
