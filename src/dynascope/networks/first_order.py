@@ -37,7 +37,7 @@ def step_errors(
     target = torch.tensor([label], device=x.device)
     stated = back(nn.functional.one_hot(target, outputs.shape[1]) - outputs.softmax(dim=1))  # Δw/h
     before, slope = _along(model, probe, start, stated)
-    weights, logits = [], []
+    weights, outputs_off = [], []
     for rate in learning_rates:
         stepped = copy.deepcopy(model)
         torch.autograd.backward(nn.functional.cross_entropy(stepped(x), target))
@@ -47,8 +47,8 @@ def step_errors(
         with torch.no_grad():
             change = stepped(probe) - before
         weights.append(float((moved - wanted).norm() / wanted.norm()))
-        logits.append(((change - rate * slope).norm(dim=1) / (rate * slope).norm(dim=1)).cpu().numpy())
-    return np.array(weights), np.stack(logits)
+        outputs_off.append(((change - rate * slope).norm(dim=1) / (rate * slope).norm(dim=1)).cpu().numpy())
+    return np.array(weights), np.stack(outputs_off)
 
 
 def mean_drift(
@@ -70,6 +70,16 @@ def mean_drift(
     return np.stack([slope[own == k].mean(dim=0).cpu().numpy() for k in torch.unique(own)])
 
 
+def logits(model: nn.Module, samples: np.ndarray) -> Float[np.ndarray, "sample logit"]:
+    """Outputs of a model for samples given as an array.
+
+    >>> logits(nn.Linear(2, 3).double(), np.eye(2)).shape
+    (2, 3)
+    """
+    with torch.no_grad():
+        return np.asarray(model(_tensor(model, samples)).cpu().numpy())
+
+
 def logits_and_gram(
     model: nn.Module, samples: np.ndarray, labels: Int[np.ndarray, " sample"]
 ) -> tuple[Float[np.ndarray, "sample logit"], Float[np.ndarray, "class logit class logit"]]:
@@ -78,10 +88,7 @@ def logits_and_gram(
     >>> logits_and_gram(nn.Linear(2, 2).double(), np.eye(2).repeat(2, 0), np.array([0, 0, 1, 1]))[1].shape
     (2, 2, 2, 2)
     """
-    x = _tensor(model, samples)
-    with torch.no_grad():
-        outputs = model(x).cpu().numpy()
-    return outputs, gradient_gram(model, x, labels)["gram"].values
+    return logits(model, samples), gradient_gram(model, _tensor(model, samples), labels)["gram"].values
 
 
 def _with_slopes(

@@ -17,6 +17,7 @@ from dynascope.experiments.sources import layerwise
 from dynascope.models.multilinear import Multilinear
 from dynascope.models.multilinear.scaling import estimate_exponent
 from dynascope.models.parameters import grid
+from dynascope.statistics.errors import Estimate
 
 ALPHAS = (0.3, 0.6, 0.9)
 TARGET, INITIAL, RATE = 5.0, 0.01, 0.25
@@ -110,12 +111,12 @@ def _mostly(record: xr.Dataset) -> Judgement:
 
 
 def _added(record: xr.Dataset) -> Judgement:
-    """Smallest and largest ratio of the loss to the sum of both laws, over all N from 10 and T from 100 on.
+    """Smallest and largest ratio of the loss to the sum of both laws, over all N from 10 and T from 1000 on.
 
     The law of time has what is left of all skills, that of parameters all of those beyond N, which the former counts
     once more as far as they are left: the sum is at least the loss and at most twice it.
     """
-    grid = record.sel(known_skills=slice(10, None), time=slice(100, None))
+    grid = record.sel(known_skills=slice(10, None), time=slice(1000, None))
     ratio = (grid["loss"] + grid["absent"]) / (grid["time_law"] + grid["parameter_law"])
     extremes = np.stack([ratio.min(("known_skills", "time")), ratio.max(("known_skills", "time"))])
     note = "smallest and largest ratio: constants aside the sum is right, and counts skills beyond N at most twice"
@@ -125,9 +126,10 @@ def _added(record: xr.Dataset) -> Judgement:
 def _left(record: xr.Dataset) -> Judgement:
     """Slope of log L_T on log N where the last of N skills is half learned, beside a term c/N for whole skills.
 
-    What the fit leaves out of log(1 + c/N) has at most the slope (c/N)² of its smallest N.
+    What the fit leaves out of log(1 + c/N) has at most the slope (c/N)² of its smallest N; the rest is interpolation
+    between saved moments, and gives the slope its error.
     """
-    slopes, bounds = [], []
+    slopes, bounds, errors = [], [], []
     for alpha in ALPHAS:
         one = record.sel(skill_exponent=alpha)
         half = one.isel(known_skills=one["last_strength"].isel(time=-1).values > 0.5)["known_skills"].values[-1]
@@ -137,15 +139,19 @@ def _left(record: xr.Dataset) -> Judgement:
             at = CubicSpline(clock, curves["last_strength"] - 0.5).roots(extrapolate=False)[0]
             left.append(float(CubicSpline(clock, np.log(curves["learnable"]))(at)))
         terms = np.stack([np.ones_like(sizes), np.log(sizes), 1 / sizes], axis=-1)
-        _, slope, whole = np.linalg.lstsq(terms, np.array(left), rcond=None)[0]
-        slopes.append(slope)
-        bounds.append((whole / sizes[0]) ** 2)
+        fitted = np.linalg.lstsq(terms, np.array(left), rcond=None)[0]
+        freedom = len(sizes) - len(fitted)
+        spread = np.sum((terms @ fitted - left) ** 2) / freedom * np.linalg.inv(terms.T @ terms)
+        slopes.append(fitted[1])
+        errors.append(np.sqrt(spread[1, 1]))
+        bounds.append((fitted[2] / sizes[0]) ** 2)
     alphas = np.array(ALPHAS)
     note = (
         "slope on log N with T ∝ N^(α+1), where L_T and N^−α are of one order: L_T stays of that order, as the "
         "condition says and the bound below it, N^−α T^−2, contradicts; bound: the next order in 1/N"
     )
-    return corrected(slopes, -alphas, bounds, published=-alphas - 2 * (alphas + 1), note=note)
+    measured = Estimate(np.array(slopes), np.array(errors), freedom + 1)
+    return corrected(measured, -alphas, bounds, published=-alphas - 2 * (alphas + 1), note=note)
 
 
 def _draw(record: xr.Dataset, ax: Axes, alpha: float) -> None:

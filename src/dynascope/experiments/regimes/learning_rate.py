@@ -12,7 +12,7 @@ from dynascope.experiments.sources import layerwise
 
 RATES = (1.0, 0.3, 0.1)  # of the recipe's learning rate
 SHORT = "lowest rate, as many steps"
-_EQUALLY = "steps × learning rate are the same, and all training sets are fitted. Why: fig-7.2a-steps, short training"
+_EQUALLY = "steps × learning rate are the same; networks that fit their training set. Why: fig-7.2a-steps"
 FITTED = 0.95  # training accuracy from which on a network counts as trained
 
 
@@ -32,10 +32,10 @@ def run(config: Recipe) -> xr.Dataset:
 
 
 def _trained(record: xr.Dataset, name: str) -> list[np.ndarray]:
-    """Values of each case at its end, but the short one; NaN for a network that has not fitted its training set."""
+    """Values of each case at its end, but the short one, of the networks that have fitted their training set."""
     cases = record["case"].values[:-1]
     reached = [recipe.at_the_end(record, "accuracy", case, "train") >= FITTED for case in cases]
-    return [np.where(fit, final(record, name, case), np.nan) for fit, case in zip(reached, cases, strict=True)]
+    return [final(record, name, case)[fit] for fit, case in zip(reached, cases, strict=True)]
 
 
 def _slow(record: xr.Dataset) -> Judgement:

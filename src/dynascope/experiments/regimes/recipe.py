@@ -174,17 +174,17 @@ def final(record: xr.Dataset, name: str, case: str) -> np.ndarray:
 
 
 def at_the_end(record: xr.Dataset, name: str, case: str, probe: str) -> np.ndarray:
-    """Values of the networks of a case at its own last step: cases may be trained for unequal times."""
-    values = record[name].sel(case=case)
+    """Values of the networks of a case at its own last step: cases may have unequal times and numbers of networks."""
+    known = record["kappa"].sel(case=case, probe="test").notnull()
+    values = record[name].sel(case=case).isel(trial=known.any("step").values)
     if "step" in values.dims:
-        known = record["kappa"].sel(case=case, probe="test").notnull().any("trial")
-        values = values.isel(step=int(np.flatnonzero(known)[-1]))
+        values = values.isel(step=int(np.flatnonzero(known.any("trial"))[-1]))
     return np.asarray(values.sel(probe=probe) if "probe" in values.dims else values, float)
 
 
 def means(*cases: np.ndarray) -> Estimate:
-    """Mean and error over the networks of each case."""
-    means, errors = np.transpose([tuple(over_trials(each)) for each in cases])
+    """Mean and error over the networks of each case; NaN for none."""
+    means, errors = np.transpose([tuple(over_trials(each if len(each) else np.full(2, np.nan))) for each in cases])
     return Estimate(means, errors, min(len(each) for each in cases))
 
 
