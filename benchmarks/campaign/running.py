@@ -111,7 +111,7 @@ def _trials(bench: Bench, name: str, kills: int) -> Iterator[tuple[str, int, str
     known = {older: bench.reference(subject, older=older) for older in ({False, bool(subject.older)})}
     if name != subject.name:
         phase = name.removeprefix("workers at ")
-        yield KILLS, max(1, kills // 4), "kills", lambda draw: workers.killed(bench, subject, known[False], phase, draw)
+        yield KILLS, max(1, kills // 6), "kills", lambda draw: workers.killed(bench, subject, known[False], phase, draw)
         return
     yield KILLS, max(1, round(kills * subject.share)), "kills", partial(bench.trial, subject, known)
     if name in _UNROOMY:

@@ -3,9 +3,11 @@
 import os
 import platform
 import re
+import shutil
+import tempfile
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -19,8 +21,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(path.parent)
-    owner = f"{platform.node()}-{os.getpid()}"  # so that what a killed program leaves can be told from work under way
-    temporary = path.with_name(f".{path.stem}.{owner}-{uuid.uuid4().hex}{path.suffix}")
+    temporary = path.with_name(_temporary_name(path.stem, path.suffix))
     try:
         write(temporary)
         with temporary.open("rb") as stream:
@@ -36,8 +37,31 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
     return path
 
 
+@contextmanager
+def scratch_folder(name: str) -> Iterator[Path]:
+    """A folder for the time being, where the system keeps such folders; those that killed programs left are removed.
+
+    >>> with scratch_folder("work") as folder:
+    ...     list(folder.iterdir())
+    []
+    """
+    place = Path(tempfile.gettempdir())
+    _remove_leftovers(place)
+    folder = place / _temporary_name(name)
+    folder.mkdir(mode=0o700)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _temporary_name(stem: str, suffix: str = "") -> str:
+    """A name that says whose it is, so that what a killed program leaves can be told from work under way."""
+    return f".{stem}.{platform.node()}-{os.getpid()}-{uuid.uuid4().hex}{suffix}"
+
+
 def _remove_leftovers(folder: Path) -> None:
-    """Remove files that programs were writing to a folder when they were killed on this machine.
+    """Remove what programs were making in a folder when they were killed on this machine.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -50,7 +74,8 @@ def _remove_leftovers(folder: Path) -> None:
     for name in os.listdir(folder):
         found = re.fullmatch(rf"\..+\.{re.escape(platform.node())}-(\d+)-[0-9a-f]{{32}}(\.\w+)?", name)
         if found and not _runs(int(found[1])):
-            (folder / name).unlink(missing_ok=True)
+            with suppress(OSError):  # of another user, or removed by another program
+                shutil.rmtree(folder / name) if (folder / name).is_dir() else (folder / name).unlink()
 
 
 def _runs(process: int) -> bool:
