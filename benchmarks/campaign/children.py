@@ -4,6 +4,7 @@ JAX starts its threads with its first computation, so the parent never computes.
 """
 
 import atexit
+import gc
 import importlib
 import os
 import select
@@ -92,6 +93,7 @@ class Child:
     def __init__(self, work: Callable[[], int], place: Place, blow: Blow | None = None) -> None:
         reading, writing = os.pipe()
         self.begun, self.events, self.blow = time.perf_counter(), 0, blow
+        gc.freeze()  # what a collector has not touched is not copied
         self.pid = os.fork()
         if self.pid == 0:
             os.close(reading)

@@ -29,6 +29,12 @@ def mountable(folder: Path) -> bool:
         return False
 
 
+def release(folder: Path) -> None:
+    """Undo what a campaign has mounted that was killed."""
+    while folder.exists() and str(folder) in Path("/proc/self/mounts").read_text():
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
 @contextmanager
 def _mounted(folder: Path, *options: str | Path) -> Iterator[None]:
     _mount(*options, folder)

@@ -76,6 +76,7 @@ def conduct(folder: Path, commands: str | None, *, kills: int, seed: int) -> int
     torch.set_num_threads(1)  # threads do not survive a fork
     freeze()
     bench, state = Bench(folder), State(folder / "state.jsonl", seed)
+    rooms.release(bench.place.out)
     _prepare(bench)
     names = [*SUBJECTS, *(f"workers at {phase}" for phase in workers.PHASES), *damages.KINDS]
     chosen = names if commands is None else commands.split(",")

@@ -95,7 +95,7 @@ class Bench:
 
     def said(self) -> str:
         """The end of what the command said."""
-        return self.place.log.read_text(errors="replace")[-2000:]
+        return self.place.log.read_text(errors="replace")[-2000:] if self.place.log.exists() else ""
 
     def trial(self, subject: Subject, known: Mapping[bool, Reference], draw: random.Random) -> Outcome:
         """End a command some times and let it finish."""
@@ -107,8 +107,12 @@ class Bench:
             ending = run(subject.run, self.place, blow(reference, draw))
             outcome.counts["leftovers"] += ending.orphans
             if not ending.ended_by_blow:
+                if ending.status != reference.status:
+                    outcome.add("differing", [f"status {ending.status} after a signal: {self.said()}"])
                 break
             outcome.counts["kills" if ending.status == -signal.SIGKILL else "signals"] += 1
+            if "Traceback" in self.said():
+                outcome.add("differing", [self.said()])
             finished = self.look(subject, reference, outcome, finished)
         self.finish(subject, reference, outcome, finished)
         return outcome

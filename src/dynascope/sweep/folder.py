@@ -200,9 +200,9 @@ class SweepFolder:
         for file in sorted(whole.iterdir()):
             target = self.record_path(file.stem) if file.suffix == ".nc" else self.failure_path(file.stem)
             target.parent.mkdir(exist_ok=True)
-            os.replace(file, target)
             if file.suffix == ".nc":
-                self.failure_path(file.stem).unlink(missing_ok=True)
+                self.failure_path(file.stem).unlink(missing_ok=True)  # before: what is moved is not looked at again
+            os.replace(file, target)
         whole.rmdir()
 
     def load(self, key: str) -> xr.Dataset:
