@@ -238,10 +238,20 @@ def _count_changes(place: Place, pipe: int, blow: Blow | None) -> None:
             return write(file, content[len(content) // 2 :]) + len(content) // 2
         return write(file, content)
 
+    def torn(write_all: Callable[..., int]) -> Callable[..., int]:
+        def written(path: Path, content: bytes | str, **options: str) -> int:
+            if changing():
+                write_all(path, content[: len(content) // 2], **options)
+                strike()
+            return write_all(path, content, **options)
+
+        return written
+
     def synced(file: int) -> None:
         if changing():
             strike()
         sync(file)
 
     os.write, os.fsync = written, synced
+    Path.write_bytes, Path.write_text = torn(Path.write_bytes), torn(Path.write_text)
     sys.addaudithook(hook)

@@ -20,7 +20,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
     'hello'
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(path.parent)
+    remove_leftovers(path.parent)
     temporary = path.with_name(_temporary_name(path.stem, path.suffix))
     try:
         write(temporary)
@@ -39,15 +39,13 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
 
 @contextmanager
 def scratch_folder(name: str) -> Iterator[Path]:
-    """A folder for the time being, where the system keeps such folders; those that killed programs left are removed.
+    """A folder for the time being, where the system keeps such folders; `remove_leftovers` knows it.
 
     >>> with scratch_folder("work") as folder:
     ...     list(folder.iterdir())
     []
     """
-    place = Path(tempfile.gettempdir())
-    _remove_leftovers(place)
-    folder = place / _temporary_name(name)
+    folder = Path(tempfile.gettempdir()) / _temporary_name(name)
     folder.mkdir(mode=0o700)
     try:
         yield folder
@@ -60,14 +58,14 @@ def _temporary_name(stem: str, suffix: str = "") -> str:
     return f".{stem}.{platform.node()}-{os.getpid()}-{uuid.uuid4().hex}{suffix}"
 
 
-def _remove_leftovers(folder: Path) -> None:
+def remove_leftovers(folder: Path) -> None:
     """Remove what programs were making in a folder when they were killed on this machine.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     kept = write_text(Path(folder) / "a.txt", "hello")
     ...     _ = (Path(folder) / f".a.{platform.node()}-99999999-{uuid.uuid4().hex}.txt").write_text("hel")
-    ...     _remove_leftovers(Path(folder))
+    ...     remove_leftovers(Path(folder))
     ...     os.listdir(folder)
     ['a.txt']
     """

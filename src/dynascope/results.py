@@ -173,7 +173,7 @@ def publish_results(folders: Sequence[str | Path], out: str | Path) -> Path:
         )
     place = Path(out)
     place.mkdir(parents=True, exist_ok=True)
-    kept = {result.name: result for result in map(load_result, (place / KEPT).glob("*.json"))}
+    kept = {result.name: result for result in map(load_result, (place / KEPT).glob("[!.]*.json"))}
     for name, (result, folder) in found.items():
         if name in kept and _rank(kept[name]) > _rank(result):
             continue

@@ -55,6 +55,15 @@ def test_a_result_with_a_changed_digit_is_refused_and_run_again(tmp_path, commit
         assert finished(tmp_path, NAME, "smoke") is None
 
 
+def test_pages_are_made_beside_what_a_killed_program_left(tmp_path, commit):
+    folder = tmp_path / "found" / NAME / "smoke"
+    save_result(Result(NAME, "t", "s", "smoke", ()), folder)
+    place = tmp_path / "pages" / results.KEPT
+    place.mkdir(parents=True)
+    (place / f".a.another-machine-7-{uuid.uuid4().hex}.json").write_text('{"na')
+    assert results.publish_results([tmp_path / "found"], tmp_path / "pages").exists()
+
+
 def test_a_plan_with_a_changed_digit_is_refused(tmp_path):
     sweep(lambda x: {"y": 2 * x}, {"x": [1.0, 3.0]}, tmp_path, scheduler="here")
     plan = tmp_path / "sweep.json"
@@ -78,12 +87,14 @@ def test_a_failure_that_was_mended_does_not_outlive_a_kill(tmp_path, monkeypatch
             raise KeyboardInterrupt
         unlink(path, *arguments, **options)
 
-    with monkeypatch.context() as broken, pytest.warns(RuntimeWarning, match="1 of 1 tasks failed"):
-        broken.setenv("BROKEN", "yes")
+    monkeypatch.setenv("BROKEN", "yes")
+    with pytest.warns(RuntimeWarning, match="1 of 1 tasks failed"):
         sweep(fragile, {"x": [1.0]}, tmp_path, scheduler="here")
-    with monkeypatch.context() as mended, pytest.raises(KeyboardInterrupt):
-        mended.setattr(Path, "unlink", killed)
+    monkeypatch.delenv("BROKEN")
+    monkeypatch.setattr(Path, "unlink", killed)
+    with pytest.raises(KeyboardInterrupt):
         sweep(fragile, {"x": [1.0]}, tmp_path, scheduler="here", retry=True)
+    monkeypatch.undo()
     assert sweep(fragile, {"x": [1.0]}, tmp_path, scheduler="here")["y"].item() == 2.0
     assert os.listdir(tmp_path / "failures") == []
 
@@ -126,9 +137,9 @@ def test_folders_of_killed_programs_are_removed_and_others_stay(tmp_path, monkey
     (tmp_path / elsewhere).mkdir()
     assert len(os.listdir(tmp_path)) == 2
     with scratch_folder("a") as folder:
-        assert sorted(os.listdir(tmp_path)) == sorted([elsewhere, folder.name])
-        assert platform.node() in folder.name
-    assert os.listdir(tmp_path) == [elsewhere]
+        sweep(fragile, {"x": [1.0]}, tmp_path / "out", scheduler="here")
+        assert sorted(os.listdir(tmp_path)) == sorted([elsewhere, folder.name, "out"])
+    assert sorted(os.listdir(tmp_path)) == sorted([elsewhere, "out"])
 
 
 def test_links_among_leftovers_are_removed_and_not_followed(tmp_path):
