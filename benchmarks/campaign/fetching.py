@@ -9,7 +9,7 @@ import tarfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 
@@ -53,9 +53,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(206 if first else 200)
         self.send_header("Content-Length", str(len(content) - first))
         self.end_headers()
-        for at in range(first, len(content), BLOCK):
-            self.wfile.write(content[at : at + BLOCK])
-            time.sleep(_PAUSE)
+        with suppress(ConnectionError):  # who asked was stopped
+            for at in range(first, len(content), BLOCK):
+                self.wfile.write(content[at : at + BLOCK])
+                time.sleep(_PAUSE)
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""

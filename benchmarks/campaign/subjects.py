@@ -128,7 +128,7 @@ def _watched(*, checkpoints: bool) -> int:
         held = torch.load(saved, weights_only=True)
         model.load_state_dict(held["model"])
         first = held["step"]
-    options = {"first_step": first, "resume": bool(first) or None} if checkpoints else {}
+    options = {"first_step": first, "resume": True} if checkpoints else {}
     place = Place(Path.cwd().parent)
     with dynascope.watch(model, (x, y), every=1, slow=8, out="w", **options) as run:
         log(place.told, 0)

@@ -55,6 +55,7 @@ def test_a_result_with_a_changed_digit_is_refused_and_run_again(tmp_path, commit
         assert finished(tmp_path, NAME, "smoke") is None
 
 
+@pytest.mark.ci
 def test_pages_are_made_beside_what_a_killed_program_left(tmp_path, commit):
     folder = tmp_path / "found" / NAME / "smoke"
     save_result(Result(NAME, "t", "s", "smoke", ()), folder)

@@ -115,14 +115,20 @@ def imitate_to(
     means = class_means(run)
     source = digest(means.to_dataset(name="class_mean"))
     asked = json.dumps({"run": source, "geometry": geometry, **options}, sort_keys=True)
-    if place.is_file():
-        try:
-            held = load(place)
-        except ValueError as error:
-            warnings.warn(f"{error}; it is made again", RuntimeWarning, stacklevel=2)
-        else:
-            if held.attrs.get("asked") == asked:
-                return held, True
+    held = _kept(place)
+    if held is not None and held.attrs.get("asked") == asked:
+        return held, True
     result = imitate(means, geometry, **options).assign_attrs(asked=asked)
     save(result, place)
     return result, False
+
+
+def _kept(place: Path) -> xr.Dataset | None:
+    """An earlier result; one that is damaged is made again."""
+    try:
+        return load(place)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        warnings.warn(f"{error}; it is made again", RuntimeWarning, stacklevel=3)
+        return None
