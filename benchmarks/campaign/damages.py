@@ -115,12 +115,8 @@ def damage(bench: Bench, kind: Kind, truth: Found, draw: random.Random) -> Outco
     """Damage a file, and see what its reader makes of it."""
     found, told, refused = _read(bench, kind, draw)
     false = {name for name, value in found.items() if truth.get(name) != value}
-    if not false and (refused or (told and found != truth)):
-        verdict = SAID
-    elif not false and found == truth:
-        verdict = SAME
-    else:
-        verdict = WRONG
+    said = told or refused
+    verdict = WRONG if false or (found != truth and not said) else SAID if said else SAME
     outcome = Outcome()
     outcome.counts[verdict] += 1
     if verdict == WRONG:

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ from dynascope.sweep.folder import INCOMING, RESULTS
 STEPS, SAVES = 24, 4  # of the runs that are trained; between two checkpoints
 QUICK = ("spring_block/effective_friction", "spring_block/left_friction", "spring_block/data_separation")
 IMAGES = bytes([0, 0, 8, 3, 0, 0, 0, 20, 0, 0, 0, 8, 0, 0, 0, 8]) + np.random.default_rng(0).bytes(20 * 64)
+_OF_TWO_STEPS = ("gradient_change", "loss_fall", "loss_rise", "update_ratio")  # missing right after a resume
 _SMALL = ("--duration", "1", "--trials", "2", "--save-points", "21")
 _GRID = ("--grid", "drift=0:3:4", "--seeds", "3")
 
@@ -130,14 +131,14 @@ def _watched(*, checkpoints: bool) -> int:
         first = held["step"]
     options = {"first_step": first, "resume": True} if checkpoints else {}
     place = Place(Path.cwd().parent)
-    with dynascope.watch(model, (x, y), every=1, slow=8, out="w", **options) as run:
+    with dynascope.watch(model, (x, y), every=1, slow=0 if checkpoints else 8, out="w", **options) as run:
         log(place.told, 0)
         for step in range(first + 1, STEPS + 1):
             loss = nn.functional.cross_entropy(model(x), y)
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
-            run.step(loss=float(loss))
+            run.step(loss=loss.item())
             log(place.told, step)
             if checkpoints and step % SAVES == 0:
                 content = {"model": model.state_dict(), "step": step}
@@ -156,12 +157,13 @@ def _measured(out: Path) -> set[str]:
     }
 
 
-def _seen(out: Path) -> dict[str, str]:
+def _seen(out: Path, without: Sequence[str] = ()) -> dict[str, str]:
     """The run that was watched last: a training that starts again gets a folder of its own."""
     last = max(out.glob("w*"), key=lambda each: int(each.name.partition("-")[2] or 1))
     files = {path.name for path in last.iterdir()}
-    record = digest(dynascope.load(last / "record.nc")) if "record.nc" in files else "missing"
-    return {"journal": digest(monitor.open_run(last)), "record": record, "files": " ".join(sorted(files))}
+    record = dynascope.load(last / "record.nc") if "record.nc" in files else xr.Dataset()
+    kept = (digest(each.drop_vars(without, errors="ignore")) for each in (monitor.open_run(last), record))
+    return dict(zip(("journal", "record", "files"), (*kept, " ".join(sorted(files))), strict=True))
 
 
 def _train(steps: int = STEPS) -> int:
@@ -263,7 +265,13 @@ SUBJECTS = {
         Subject("cite", command("cite", "--out", "cited.bib")),
         Subject("train", _train, units=_trained("run.npz"), share=2),
         Subject("watch", partial(_watched, checkpoints=False), units=_measured, view=_seen, share=2),
-        Subject("watch resumed", partial(_watched, checkpoints=True), units=_measured, view=_seen, share=2),
+        Subject(
+            "watch resumed",
+            partial(_watched, checkpoints=True),
+            units=_measured,
+            view=partial(_seen, without=_OF_TWO_STEPS),
+            share=2,
+        ),
         Subject("sweep", command(*SWEEP, "--scheduler", "here"), units=_swept, share=2),
         Subject(
             "sweep retry",
