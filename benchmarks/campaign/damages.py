@@ -58,8 +58,8 @@ def _table(table: xr.Dataset) -> Found:
 
 
 def _swept(folder: Path) -> Found:
-    grid = {"drift": np.linspace(0, 3, 4)}
-    return _table(sweep(walk, grid, folder, seeds=3, scheduler="here", progress=False))
+    found = sweep(walk, **{name: asked(folder)[name] for name in ("grid", "seeds")}, out=folder, scheduler="here")
+    return _table(found)
 
 
 def _failures(folder: Path) -> Found:
