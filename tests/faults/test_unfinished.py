@@ -100,6 +100,16 @@ def test_a_failure_that_was_mended_does_not_outlive_a_kill(tmp_path, monkeypatch
     assert os.listdir(tmp_path / "failures") == []
 
 
+def test_a_sweep_that_is_stopped_before_its_plan_says_so(command, monkeypatch):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dynascope.cli.sweep.run_sweep", stopped)
+    code, _, err = command("sweep", "spring-block", "--grid", "noise=0,1", "--scheduler", "here")
+    assert code == 130
+    assert "stopped: nothing was begun; the same command goes on" in " ".join(err.split())
+
+
 def test_pictures_of_another_imitation_are_drawn_again(tmp_path, monkeypatch):
     monkeypatch.setattr(plots, "plot_imitation", lambda result: new_figure()[0])
     monkeypatch.setattr(report, "imitation_report", lambda result, figure: digest(result))
