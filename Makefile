@@ -9,7 +9,7 @@ PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --d
 KEPT := JAX_COMPILATION_CACHE_DIR=$(CURDIR)/.venv/compiled JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0.1
 PYTEST := MPLBACKEND=Agg OMP_NUM_THREADS=1 $(KEPT) $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
-.PHONY: demo test test-ci verify-smoke docs equations tutorial lint bench clean
+.PHONY: demo test test-ci verify-smoke docs equations tutorial lint bench faults clean
 
 demo: .venv/torch.stamp
 	$(BIN)/dynascope imitate --out results/demo
@@ -44,7 +44,11 @@ lint: .venv/all.stamp
 	$(BIN)/mypy
 
 bench: .venv/all.stamp
-	for each in benchmarks/*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done
+	for each in $(filter-out benchmarks/faults.py,$(wildcard benchmarks/*.py)); do echo "== $$each"; $(BIN)/python $$each || exit 1; done
+
+# Half an hour or more; stopped, it goes on where it was. docs/reliability.md says what it does.
+faults: .venv/all.stamp
+	$(BIN)/python benchmarks/faults.py
 
 clean:
 	rm -rf .venv results site

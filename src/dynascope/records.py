@@ -10,12 +10,9 @@ import io
 import json
 import os
 import platform
-import re
 import subprocess
-import uuid
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import import_module, metadata
 from pathlib import Path
@@ -23,6 +20,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import xarray as xr
+
+from dynascope.files import check_writable as check_writable
+from dynascope.files import write_text as write_text
+from dynascope.files import write_whole as write_whole
 
 Json: TypeAlias = Any  # what JSON can hold: None, a truth value, number, text, list or dict of these
 FORMAT = 1
@@ -198,60 +199,6 @@ def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> Path:
     return write_whole(Path(path), lambda place: place.write_bytes(content.getbuffer()))
 
 
-def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
-    """Let `write(temporary_path)` make a file, then move it to `path` in one step.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_whole(Path(folder) / "a.txt", lambda place: place.write_text("hello")).read_text()
-    'hello'
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(path.parent)
-    owner = f"{platform.node()}-{os.getpid()}"  # so that what a killed program leaves can be told from work under way
-    temporary = path.with_name(f".{path.stem}.{owner}-{uuid.uuid4().hex}{path.suffix}")
-    try:
-        write(temporary)
-        with temporary.open("rb") as stream:
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-    return path
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Remove files that programs were writing to a folder when they were killed on this machine.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     kept = write_text(Path(folder) / "a.txt", "hello")
-    ...     _ = (Path(folder) / f".a.{platform.node()}-99999999-{uuid.uuid4().hex}.txt").write_text("hel")
-    ...     _remove_leftovers(Path(folder))
-    ...     os.listdir(folder)
-    ['a.txt']
-    """
-    for name in os.listdir(folder):
-        found = re.fullmatch(rf"\..+\.{re.escape(platform.node())}-(\d+)-[0-9a-f]{{32}}(\.\w+)?", name)
-        if found and not _runs(int(found[1])):
-            (folder / name).unlink(missing_ok=True)
-
-
-def _runs(process: int) -> bool:
-    try:
-        os.kill(process, 0)  # signal 0 only asks
-    except PermissionError:
-        return True
-    except (ProcessLookupError, OverflowError):
-        return False
-    return True
-
-
 def to_json(content: Json) -> str:
     r"""Write plain values as JSON; numbers that are not finite become null.
 
@@ -267,38 +214,6 @@ def _finite(value: Json) -> Json:
     if isinstance(value, list | tuple):
         return [_finite(each) for each in value]
     return None if isinstance(value, float) and not np.isfinite(value) else value
-
-
-def write_text(path: Path, text: str) -> Path:
-    """Write a text file whole or not at all.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_text(Path(folder) / "a.txt", "hello").read_text()
-    'hello'
-    """
-    return write_whole(path, lambda place: place.write_text(text, encoding="utf-8"))
-
-
-def check_writable(path: str | os.PathLike[str]) -> None:
-    """Refuse now what could not be written after the work, and leave no folder behind.
-
-    >>> check_writable("/proc/nowhere/run.nc")
-    Traceback (most recent call last):
-    ValueError: '/proc/nowhere/run.nc' cannot be written: its folder cannot be made or written to
-    """
-    folder = Path(path).absolute().parent
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        writable = os.access(folder, os.W_OK) and not Path(path).is_dir()
-        for each in missing:
-            with suppress(OSError):  # another program may have begun to use it
-                each.rmdir()
-    except OSError:
-        writable = False
-    if not writable:
-        raise ValueError(f"{str(path)!r} cannot be written: its folder cannot be made or written to")
 
 
 def load(path: str | os.PathLike[str]) -> xr.Dataset:

@@ -51,7 +51,6 @@ def reproduce(name: str, scale: str = "laptop", root: str | Path = "results") ->
     files = {"record": save(record, folder / "record.nc")}
     files["claims"] = write_text(folder / "claims.json", claims_json(claims))
     files["table"] = write_text(folder / "claims.md", claims_markdown(f"{experiment.title} ({name})", record, claims))
-    files["result"] = save_result(result_of(name, scale, record, claims), folder)
     figure = experiment.picture(record)
     files["picture"] = save_figure(figure, folder / "figure.png")
     files["small_picture"] = save_small(files["picture"], folder / PICTURE)
@@ -66,6 +65,7 @@ def reproduce(name: str, scale: str = "laptop", root: str | Path = "results") ->
         source=str(experiment.source),
     )
     files["report"] = write_text(folder / "report.html", page)
+    files["result"] = save_result(result_of(name, scale, record, claims), folder)  # last: it says that all is there
     return Reproduction(name, scale, claims, files)
 
 

@@ -6,9 +6,11 @@ import os
 import platform
 import re
 import shutil
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,8 @@ import xarray as xr
 from dynascope.experiments.claims import KINDS, SCALES, VERDICTS, Finding, summary
 from dynascope.experiments.registry import find, names, output_folder
 from dynascope.experiments.sources import OWN, PAPERS
-from dynascope.records import Json, attribute, source_commit, to_json, write_text
-from dynascope.schema import as_kind, read_json
+from dynascope.records import Json, attribute, source_commit, to_json, write_text, write_whole
+from dynascope.schema import as_kind, read_json, with_sum
 
 FILE, PICTURE, VECTOR_PICTURE = "result.json", "small.png", "figure.svg"
 KEPT = "kept"  # folder of results beside the pages that were made from them
@@ -84,7 +86,7 @@ def hardware(device: str) -> str:
 
 def save_result(result: Result, folder: Path) -> Path:
     """Write a result beside the other files of its run."""
-    return write_text(folder / FILE, to_json(asdict(result)))
+    return write_text(folder / FILE, with_sum(to_json(asdict(result))))
 
 
 def load_result(path: Path) -> Result:
@@ -115,7 +117,7 @@ def _with_gaps(claim: Json) -> Json:
 
 
 def finished(root: Path, name: str, scale: str) -> Result | None:
-    """The result of an earlier run below `root`, if the same commit made it, without changes on top.
+    """The result of an earlier run below `root`, if it is whole and the same commit made it, without changes on top.
 
     >>> finished(Path("nowhere"), "spring_block/left_friction", "smoke") is None
     True
@@ -123,7 +125,11 @@ def finished(root: Path, name: str, scale: str) -> Result | None:
     path = output_folder(root, name, scale) / FILE
     if not path.exists():
         return None
-    result, now = load_result(path), source_commit()
+    try:
+        result, now = load_result(path), source_commit()
+    except ValueError as error:
+        warnings.warn(f"{error}; {name} is run again", RuntimeWarning, stacklevel=2)
+        return None
     same = result.commit == now and now != "unknown" and not now.endswith("-dirty")
     return result if same else None
 
@@ -167,15 +173,15 @@ def publish_results(folders: Sequence[str | Path], out: str | Path) -> Path:
         )
     place = Path(out)
     place.mkdir(parents=True, exist_ok=True)
-    kept = {result.name: result for result in map(load_result, (place / KEPT).glob("*.json"))}
+    kept = {result.name: result for result in map(load_result, (place / KEPT).glob("[!.]*.json"))}
     for name, (result, folder) in found.items():
         if name in kept and _rank(kept[name]) > _rank(result):
             continue
         kept[name] = result
-        write_text(place / KEPT / f"{_stem(name)}.json", to_json(asdict(result)))
+        write_text(place / KEPT / f"{_stem(name)}.json", with_sum(to_json(asdict(result))))
         for made, suffix in ((PICTURE, ".png"), (VECTOR_PICTURE, ".svg")):
             if (folder / made).exists():
-                shutil.copyfile(folder / made, place / f"{_stem(name)}{suffix}")
+                write_whole(place / f"{_stem(name)}{suffix}", partial(shutil.copyfile, folder / made))
     results = {name: kept[name] for name in names() if name in kept}
     pictures = {path.name for path in place.iterdir()}
     write_text(place / "gallery.md", gallery_page(results, pictures))

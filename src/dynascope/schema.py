@@ -1,6 +1,8 @@
 """Files are data: each kind has one schema, and what does not follow it is refused in one sentence."""
 
+import hashlib
 import json
+import re
 import zipfile
 import zlib
 from pathlib import Path
@@ -10,6 +12,7 @@ import msgspec
 import numpy as np
 
 T = TypeVar("T")
+_SUM = re.compile(r'(?s)(.*),\n  "sum": "([0-9a-f]{64})"\n}\s*')
 
 
 def parse_json(text: str, kind: type[T], place: str) -> T:
@@ -44,8 +47,18 @@ def as_kind(content: object, kind: type[T], place: str) -> T:
         raise ValueError(f"{place!r} is damaged, or dynascope did not write it: {error}") from error
 
 
+def with_sum(text: str) -> str:
+    """Add the SHA-256 sum of a JSON object's text as its last entry, by which `read_json` sees damage.
+
+    >>> list(json.loads(with_sum('{"a": 1}')))
+    ['a', 'sum']
+    """
+    body = text.rstrip().removesuffix("}").rstrip()
+    return f'{body},\n  "sum": "{hashlib.sha256(body.encode()).hexdigest()}"\n}}\n'
+
+
 def read_json(path: Path, kind: type[T]) -> T:
-    """Read a JSON file that must follow a schema; OSError where it cannot be read at all.
+    """Read a JSON file that must follow a schema, and its sum if it has one; OSError where it cannot be read at all.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -57,6 +70,9 @@ def read_json(path: Path, kind: type[T]) -> T:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"{str(path)!r} is damaged, or dynascope did not write it: {error}") from error
+    found = _SUM.fullmatch(text)
+    if found and hashlib.sha256(found[1].encode()).hexdigest() != found[2]:
+        raise ValueError(f"{str(path)!r} is damaged, or was changed by hand: it does not match the sum at its end")
     return parse_json(text, kind, str(path))
 
 

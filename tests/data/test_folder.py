@@ -17,7 +17,7 @@ from dynascope.data import folder as place
 from dynascope.data import images, mirrors
 from dynascope.data.folder import Download, data_folder, data_sets, fetch
 from dynascope.data.images import read_idx
-from dynascope.data.mirrors import IDX_PARTS, Mirror
+from dynascope.data.mirrors import BATCHES, IDX_PARTS, Mirror
 
 CONTENT = bytes(range(256)) * 9000  # 2.3 MB: more than one chunk
 
@@ -117,15 +117,24 @@ def test_server_errors_are_sentences(server):
         fetch("own")
 
 
-def test_archives_are_unpacked(server):
+def test_archives_are_unpacked_also_after_an_interruption(server):
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz") as archive:
-        member = tarfile.TarInfo("inner/a.bin")
-        member.size = 3
-        archive.addfile(member, io.BytesIO(b"abc"))
+        for name in ("test_batch", "data_batch_1"):
+            member = tarfile.TarInfo(f"{BATCHES}/{name}.bin")
+            member.size = 3
+            archive.addfile(member, io.BytesIO(b"abc"))
     server("set.tar.gz", stream.getvalue())
+    batches = data_folder() / BATCHES
+    batches.mkdir(parents=True)
+    (data_folder() / "set.tar.gz").write_bytes(stream.getvalue())
+    (batches / "data_batch_1.bin").write_bytes(b"a")  # what a program left that was killed while it unpacked
     fetch("own")
-    assert (data_folder() / "inner" / "a.bin").read_bytes() == b"abc"
+    assert {path.name: path.read_bytes() for path in batches.iterdir()} == {
+        "data_batch_1.bin": b"abc",
+        "test_batch.bin": b"abc",
+    }
+    assert Handler.asked == []
 
 
 def test_data_commands(tmp_path, monkeypatch, capsys):

@@ -1,7 +1,9 @@
 """A journal with damage: what is whole is kept, what is not is counted, and nothing is lost by going on."""
 
 import json
+import platform
 import random
+import uuid
 import zlib
 
 import numpy as np
@@ -52,6 +54,12 @@ def test_going_on_keeps_what_lies_behind_the_damage(run):
         writing.append({"kind": "measure", "step": 99, "time": 1.0, "numbers": {"load": [2.0, 1.0]}})
     assert path.read_bytes().startswith(before)
     assert open_run(run)["step"].values.tolist()[-1] == 99
+
+
+def test_a_new_start_removes_what_a_killed_run_was_writing(tmp_path):
+    (tmp_path / f".record.{platform.node()}-99999999-{uuid.uuid4().hex}.nc").touch()
+    with journal.Journal(tmp_path):
+        assert [path.name for path in tmp_path.iterdir()] == [journal.NAME]
 
 
 @pytest.mark.ci

@@ -17,7 +17,7 @@ from dynascope.imitation.procedure import Options, check_options
 from dynascope.imitation.runs import Recorded, class_means
 from dynascope.imitation.summary import EXPLAINED, HEAD, sentences, table
 from dynascope.locks import held_lock
-from dynascope.records import check_writable, to_json, write_text
+from dynascope.records import check_writable, digest, to_json, write_text
 
 app = typer.Typer(add_completion=False)
 Runs = Annotated[
@@ -65,8 +65,8 @@ def imitate(
             say(f"training {trials} networks on {data} for {steps} steps …")
             recorded = train(training, out)
         say("imitating …")
-        result, there = imitate_to(out, recorded, names, **options)
-        files = _draw(result, out, keep=there)
+        result, _ = imitate_to(out, recorded, names, **options)
+        files = _draw(result, out)
     if as_json:
         rows = [dict(zip(HEAD, row, strict=True)) for row in table(result)]
         print(to_json({"table": rows, "findings": sentences(result), "files": {k: str(v) for k, v in files.items()}}))
@@ -86,10 +86,10 @@ def _require_no_training(context: typer.Context) -> None:
             )
 
 
-def _draw(result: xr.Dataset, out: Path, *, keep: bool) -> dict[str, Path]:
-    """Pictures and report; those of the same result are kept."""
+def _draw(result: xr.Dataset, out: Path) -> dict[str, Path]:
+    """Pictures and report, which is written last and names its result; those of the same result are kept."""
     files = {"picture": out / "imitation.png", "report": out / "report.html"}
-    if not keep or not all(path.is_file() for path in files.values()):
+    if not files["report"].is_file() or digest(result) not in files["report"].read_text("utf-8", "replace"):
         figure = plots.plot_imitation(result)
         plots.save_figure(figure, files["picture"])
         plots.save_figure(figure, files["picture"].with_suffix(".svg"))

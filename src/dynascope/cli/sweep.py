@@ -173,8 +173,12 @@ def _in_one_sentence(out: Path) -> Iterator[None]:
             warnings.filterwarnings("ignore", message=".*tasks failed", category=RuntimeWarning)
             yield
     except KeyboardInterrupt:
-        found = status(out)
-        print(f"stopped: {found['finished']} of {found['tasks']} finished; the same command goes on", file=sys.stderr)
+        try:
+            found = status(out)
+            done = f"{found['finished']} of {found['tasks']} finished"
+        except ValueError:  # there is no plan yet
+            done = "nothing was begun"
+        print(f"stopped: {done}; the same command goes on", file=sys.stderr)
         raise typer.Exit(130) from None
 
 

@@ -3,7 +3,6 @@
 import hashlib
 import importlib.util
 import os
-import tarfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dynascope.data.mirrors import BATCHES, IDX_PARTS, MIRRORS, Mirror
+from dynascope.data.mirrors import BATCHES, IDX_PARTS, MIRRORS, Mirror, unpack_batches
 
 _CHUNK = 1 << 20
 _MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
@@ -133,16 +132,17 @@ def fetch(name: str, report: Callable[[str], None] = lambda line: None) -> list[
 
 def _fetched(source: Download, folder: Path, report: Callable[[str], None]) -> Path:
     """The file of a data set in the folder: as it came, unpacked, or downloaded now."""
-    path = folder / source.name
-    inside = f"{BATCHES}/test_batch.bin" if "cifar" in source.name else source.name.removesuffix(".gz")
-    found = next((each for each in (path, folder / inside) if each.exists()), None)
-    if found:
+    path, packed = folder / source.name, source.name.endswith(".tar.gz")
+    inside = folder / (f"{BATCHES}/test_batch.bin" if packed else source.name.removesuffix(".gz"))
+    if inside.exists() or (path.exists() and not packed):
+        found = inside if inside.exists() else path
         report(f"{found} is there already")
         return found
-    report(f"{source.url} → {path}")
-    _download(source, path)
-    if source.name.endswith(".tar.gz"):
-        _unpack(path, folder)
+    if not path.exists():
+        report(f"{source.url} → {path}")
+        _download(source, path)
+    if packed:
+        unpack_batches(path, folder)
     return path
 
 
@@ -181,8 +181,3 @@ def _download(source: Download, path: Path) -> None:
         part.unlink()
         raise ValueError(f"{source.url} is not the file it should be: SHA-256 {found}, expected {source.sha256}")
     os.replace(part, path)
-
-
-def _unpack(archive: Path, folder: Path) -> None:
-    with tarfile.open(archive) as content:
-        content.extractall(folder, filter="data")

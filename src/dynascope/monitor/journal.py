@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dynascope.files import remove_leftovers
 from dynascope.records import Json
 from dynascope.schema import parse_json
 
@@ -163,6 +164,7 @@ class Journal:
             raise ValueError(f"out must be a folder that can be written to, got {str(folder)!r}: {error}") from error
         try:
             self._lock()
+            remove_leftovers(self.folder)  # of a run that was killed while it wrote its record
             size = os.fstat(self._file).st_size
             self.entries, whole = _entries(_read_all(self._file, size))
             if whole < size:

@@ -3,9 +3,7 @@
 Needs only PyTorch and NumPy.
 """
 
-import os
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dynascope.files import write_whole
 from dynascope.networks.measuring import measured
 from dynascope.networks.training import Trainer
 from dynascope.progress import progress_bar
@@ -145,16 +144,7 @@ class Course:
         content = {f"state/{name}": values for name, values in trainer.state().items()}
         content |= {f"record/{name}": values for name, values in (self._arrays() | self._drawn(trainer)).items()}
         content |= {"recorded": np.array(self.recorded), "fingerprint": np.array(self.fingerprint)}
-        self.checkpoint.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self.checkpoint.with_name(f".{self.checkpoint.stem}.{uuid.uuid4().hex}.npz")
-        try:
-            with temporary.open("wb") as stream:
-                np.savez(stream, allow_pickle=False, **content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(temporary, self.checkpoint)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_whole(self.checkpoint, lambda place: np.savez(place, allow_pickle=False, **content))
 
     def _resume(self, trainer: Trainer) -> None:
         assert self.checkpoint is not None

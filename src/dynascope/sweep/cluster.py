@@ -2,7 +2,6 @@
 
 import logging
 import queue
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,6 +12,7 @@ from urllib.parse import urlsplit
 
 import xarray as xr
 
+from dynascope.files import scratch_folder
 from dynascope.schema import read_json
 from dynascope.sweep.folder import Failure
 from dynascope.sweep.pack_runner import run_pack
@@ -32,6 +32,7 @@ except ImportError as error:
 WAKE = 5.0  # seconds between looks at who has joined
 ALLOWED_DEATHS = 10  # of workers on this machine before their pack is given up
 ALLOWED_STARTS = 5  # of a cluster whose workers die while it starts
+_ROLES = ("client", "scheduler", "worker")  # that prove who they are
 if TYPE_CHECKING:
     _Future = distributed.Future[list[xr.Dataset | Failure]]
 else:
@@ -152,14 +153,14 @@ def _local_cluster(workers: int | None) -> Iterator[distributed.LocalCluster]:
     runs whatever it receives.
     """
     with (
-        tempfile.TemporaryDirectory(prefix="dynascope-sweep-", ignore_cleanup_errors=True) as scratch,
-        dask.config.set(_SETTINGS),
+        scratch_folder("dynascope-sweep") as scratch,
+        dask.config.set(_SETTINGS | {"temporary-directory": str(scratch)}),  # of the scheduler, too
         _started(workers, scratch) as cluster,
     ):
         yield cluster
 
 
-def _started(workers: int | None, scratch: str) -> distributed.LocalCluster:
+def _started(workers: int | None, scratch: Path) -> distributed.LocalCluster:
     """Start the cluster; where workers are killed meanwhile, Dask gives up, and it is started again."""
     for left in reversed(range(ALLOWED_STARTS)):
         try:
@@ -168,10 +169,10 @@ def _started(workers: int | None, scratch: str) -> distributed.LocalCluster:
                 threads_per_worker=1,
                 host="127.0.0.1",
                 protocol="tls://",
-                security=_certificates(),
+                security=_certificates(scratch),
                 silence_logs=logging.CRITICAL,
                 memory_limit=0,  # nothing is spilled: Dask would write pickles to disk
-                local_directory=scratch,
+                local_directory=str(scratch),
                 scheduler_kwargs={
                     "allowed_failures": ALLOWED_DEATHS,
                     "dashboard": False,
@@ -188,14 +189,20 @@ def _started(workers: int | None, scratch: str) -> distributed.LocalCluster:
     raise AssertionError("not reached")
 
 
-def _certificates() -> distributed.Security:
+def _certificates(scratch: Path) -> distributed.Security:
+    """Certificates for one run, in files: of those in memory Dask makes files anywhere for a moment."""
     try:
-        return distributed.Security.temporary()  # type: ignore[no-any-return]
+        made = distributed.Security.temporary()
     except ImportError as error:
         raise ValueError(
             'scheduler must be "here" where cryptography is not installed, which makes the workers safe from others on '
             "this machine; install it: pip install 'dynascope[sweep]'"
         ) from error
+    key, certificate = scratch / "key.pem", scratch / "certificate.pem"
+    key.write_text(made.tls_client_key)
+    certificate.write_text(made.tls_ca_file)
+    own = {f"tls_{role}_{kind}": str(path) for role in _ROLES for kind, path in (("key", key), ("cert", certificate))}
+    return distributed.Security(require_encryption=True, tls_ca_file=str(certificate), **own)
 
 
 def address_of(scheduler: object, trust_network: bool) -> str:

@@ -27,7 +27,7 @@ import xarray as xr
 
 from dynascope.locks import held_lock
 from dynascope.records import check_writable, load, save, write_text
-from dynascope.schema import parse_json, read_json
+from dynascope.schema import parse_json, read_json, with_sum
 from dynascope.sweep.plan import Plan, Task, as_text
 
 PLAN, RESULTS, FAILURES, INCOMING, DAMAGED, LOCK = "sweep.json", "results", "failures", "packs", "damaged", ".lock"
@@ -127,7 +127,7 @@ class SweepFolder:
             "fixed": plan.fixed,
             "tasks": [{"key": task.key, "configuration": task.configuration} for task in plan.tasks],
         }
-        write_text(self.path / PLAN, as_text(content, in_order=True))
+        write_text(self.path / PLAN, with_sum(as_text(content, in_order=True)))
 
     def read_plan(self) -> tuple[Plan, dict[str, str] | None]:
         """Read what was asked for, and how to find the experiment again."""
@@ -180,7 +180,7 @@ class SweepFolder:
             else:
                 return True
         content = {"error": outcome.error, "traceback": outcome.traceback, "code": code}
-        write_text(staging / f"{task.key}.json", as_text(content | {"configuration": task.configuration}))
+        write_text(staging / f"{task.key}.json", with_sum(as_text(content | {"configuration": task.configuration})))
         return False
 
     def _finish_moves(self) -> None:
@@ -200,9 +200,9 @@ class SweepFolder:
         for file in sorted(whole.iterdir()):
             target = self.record_path(file.stem) if file.suffix == ".nc" else self.failure_path(file.stem)
             target.parent.mkdir(exist_ok=True)
-            os.replace(file, target)
             if file.suffix == ".nc":
-                self.failure_path(file.stem).unlink(missing_ok=True)
+                self.failure_path(file.stem).unlink(missing_ok=True)  # before: what is moved is not looked at again
+            os.replace(file, target)
         whole.rmdir()
 
     def load(self, key: str) -> xr.Dataset:

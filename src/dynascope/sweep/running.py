@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import tempfile
 import warnings
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
@@ -11,6 +12,7 @@ from pathlib import Path
 import xarray as xr
 
 from dynascope.checks import Given, count, flag, scalar
+from dynascope.files import remove_leftovers
 from dynascope.progress import progress_bar
 from dynascope.records import Json
 from dynascope.sweep.folder import DAMAGED, RESULTS, Failure, SweepFolder
@@ -81,6 +83,7 @@ def sweep(
     if scheduler is not None and workers is not None:
         raise ValueError(f"workers must be left out: none are started on this machine with scheduler={scheduler!r}")
     folder = SweepFolder(out)
+    remove_leftovers(Path(tempfile.gettempdir()))  # of workers whose sweep was killed
     with folder.locked():
         if flag("retry", retry):
             plan = _with_finished(plan, folder)
