@@ -8,6 +8,7 @@ import typer
 from dynascope.cli.output import draw, watched
 from dynascope.monitor import open_run
 from dynascope.records import attribute, check_writable
+from dynascope.schema import content_of
 
 app = typer.Typer(add_completion=False)
 
@@ -23,5 +24,6 @@ def report(
     record = open_run(run)
     if not watched(record):
         raise ValueError(f"run must be one that was watched, got a record of {attribute(record, 'model')}")
-    draw(record, place)
+    with content_of(str(run)):
+        draw(record, place)
     print(f"report: {place}")

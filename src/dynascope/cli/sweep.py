@@ -12,13 +12,13 @@ from typing import Annotated, Any
 import typer
 import xarray as xr
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from typer.core import TyperGroup
 
 from dynascope.cli.options import AsJson
 from dynascope.cli.output import describe
 from dynascope.cli.simulate import FAMILIES, parse_numbers
-from dynascope.cli.terminal import escape
 from dynascope.experiments.registry import find, names
 from dynascope.records import Json, save, to_json
 from dynascope.sweep import asked, gather, status
