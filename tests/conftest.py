@@ -19,7 +19,7 @@ hypothesis.settings.register_profile("dynascope", deadline=None, derandomize=Tru
 hypothesis.settings.register_profile(  # of `make fuzz`: other inputs each time
     "long",
     deadline=None,
-    max_examples=300,
+    max_examples=150,
     database=None,
     print_blob=True,
     suppress_health_check=list(hypothesis.HealthCheck),

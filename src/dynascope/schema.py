@@ -106,7 +106,7 @@ def content_of(place: str) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        if place in str(error):
+        if repr(place) in str(error):
             raise
         raise ValueError(f"{place!r} holds something that cannot be used: {error}") from error
     except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError) as error:

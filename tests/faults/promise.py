@@ -74,7 +74,7 @@ def run(*arguments: str, kind: str, names: Sequence[str] = (), changes: bool = T
         COUNTS[kind, "tracebacks"] += 1
         raise BrokenPromiseError(f"a status or a traceback that is not promised: {shown}")
     if ended.code == 2:
-        _require_sentence(ended.err, names, shown)
+        _require_sentence(ended.err.strip() or ended.out.strip(), names, shown)
     left = [path for path in Path.cwd().rglob("*") if _LEFTOVER.fullmatch(path.name) and path not in before]
     if left:
         raise BrokenPromiseError(f"left behind {left}: {shown}")
@@ -134,11 +134,11 @@ def _ended(kind: str, arguments: Sequence[str]) -> Ended:
     return Ended(int(str(code)), *said)
 
 
-def _require_sentence(err: str, names: Sequence[str], shown: str) -> None:
-    """Ours is the last line, `error: …`; typer's stands in a box."""
-    last = err.strip().splitlines()[-1]
+def _require_sentence(said: str, names: Sequence[str], shown: str) -> None:
+    """Ours is the last line, `error: …`; typer's stands in a box; a command without its arguments shows its help."""
+    last = said.splitlines()[-1]
     ours = last.startswith("error: ") and len(last.split()) > 3
-    if not ours and "Error" not in err:
+    if not ours and "Error" not in said and "Usage" not in said:
         raise BrokenPromiseError(f"no sentence: {shown}")
     if ours and names and not any(name in last for name in names):
         raise BrokenPromiseError(f"a sentence that names none of {names}: {shown}")

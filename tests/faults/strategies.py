@@ -1,10 +1,12 @@
 """Files that are not what they should be: damaged, well-formed but wrong, or something else under their name."""
 
 import copy
+import functools
 import io
 import json
 import math
 import os
+import shutil
 import tempfile
 import zipfile
 import zlib
@@ -18,7 +20,7 @@ import xarray as xr
 from hypothesis import reject
 from hypothesis import strategies as st
 
-from dynascope import save
+from dynascope import load, save
 
 OLD = Path(__file__).parent.parent / "files_of_0_1_0"  # small files of every kind, written by real runs
 HOSTILE_TEXT = ("", " ", "[/bold]", "[red]", "\x1b[2J", "\ud800", "\x00", "../../x", "<b>", "é", "nan", "x" * 2000)
@@ -53,6 +55,8 @@ class Thing:
 
     def put(self, path: Path) -> None:
         """Replace what lies at a path."""
+        if path.is_dir():
+            shutil.rmtree(path)
         path.unlink(missing_ok=True)
         path.parent.mkdir(parents=True, exist_ok=True)
         if self.kind == "bytes":
@@ -104,8 +108,9 @@ foreign = st.one_of(
 
 
 @st.composite
-def damaged(draw: st.DrawFn, whole: bytes) -> Thing:
+def damaged(draw: st.DrawFn, read: Callable[[], bytes]) -> Thing:
     """The bytes of a file with flipped bits, a piece cut off, taken out, blanked, doubled or put in."""
+    whole = read()
     content = bytearray(whole)
     place = st.integers(0, max(len(whole) - 1, 0))
     how = draw(st.sampled_from(["flip", "flip", "cut", "drop", "blank", "double", "insert"]))
@@ -160,8 +165,7 @@ def as_json(content: Any) -> Thing:
 
 def json_files(path: Path) -> st.SearchStrategy[Thing]:
     """What may lie in the place of a JSON file."""
-    whole = path.read_bytes()
-    return st.one_of(spoiled(json.loads(whole)).map(as_json), damaged(whole), foreign)
+    return st.one_of(spoiled(json.loads(path.read_bytes())).map(as_json), damaged(path.read_bytes), foreign)
 
 
 def _line(entry: Any) -> bytes:
@@ -177,7 +181,9 @@ def journals(path: Path) -> st.SearchStrategy[Thing]:
     lines = st.lists(st.one_of(spoiled(each) for each in entries), min_size=1, max_size=3)
     behind = lines.map(lambda extra: whole[: whole.rfind(b"\n") + 1] + b"".join(map(_line, extra)))
     alone = spoiled(entries).map(lambda each: b"".join(map(_line, each if isinstance(each, list) else [each])))
-    return st.one_of(st.one_of(behind, alone).map(lambda content: Thing("bytes", content)), damaged(whole), foreign)
+    return st.one_of(
+        st.one_of(behind, alone).map(lambda content: Thing("bytes", content)), damaged(path.read_bytes), foreign
+    )
 
 
 _TYPES = (np.float32, np.int64, np.int8, np.uint64, bool, str)
@@ -185,8 +191,9 @@ _FILLS = (0.0, 1.0, -1.0, 1e308, 5e-324, math.nan, math.inf)
 
 
 @st.composite
-def spoiled_records(draw: st.DrawFn, record: xr.Dataset) -> xr.Dataset:
+def spoiled_records(draw: st.DrawFn, path: Path) -> xr.Dataset:
     """A record with one to three changes to its variables, coordinates, dimensions and attributes."""
+    record = _record(path)
     for _ in range(draw(st.integers(1, 3))):
         record = draw(st.sampled_from(_CHANGES))(draw, record)
     return record
@@ -248,9 +255,12 @@ def _attribute(draw: st.DrawFn, record: xr.Dataset) -> xr.Dataset:
 _CHANGES = (_drop, _retype, _fill, _cut, _rename, _attribute)
 
 
-def records(path: Path, record: xr.Dataset) -> st.SearchStrategy[Thing]:
+def records(path: Path) -> st.SearchStrategy[Thing]:
     """What may lie in the place of a record; wrong content has the right digest."""
-    return st.one_of(spoiled_records(record).map(_saved), damaged(path.read_bytes()), foreign)
+    return st.one_of(spoiled_records(path).map(_saved), damaged(path.read_bytes), foreign)
+
+
+_record = functools.cache(load)
 
 
 def _saved(record: xr.Dataset) -> Thing:
@@ -292,8 +302,9 @@ _ARRAYS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 @st.composite
-def arrays(draw: st.DrawFn, held: dict[str, np.ndarray]) -> Thing:
+def arrays(draw: st.DrawFn, read: Callable[[], dict[str, np.ndarray]]) -> Thing:
     """An .npz file with arrays missing, renamed, of other types, shapes and values, pickled, or of a wrong header."""
+    held = read()
     content = dict(held)
     headers: dict[str, bytes] = {}
     for _ in range(draw(st.integers(1, 2))):

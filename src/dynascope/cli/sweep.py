@@ -211,9 +211,10 @@ def _find(name: str, scale: str) -> Workload:
         sys.path.insert(0, str(Path.cwd()))  # as python -m does
     try:
         return as_workload(getattr(importlib.import_module(_MOVED.get(module, module)), attribute))
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # a module may raise anything while it is imported
         raise ValueError(
-            f"experiment must be module:function that can be imported from here, got {name!r}: {error}"
+            f"experiment must be module:function that can be imported from here, got {name!r}: "
+            f"{type(error).__name__}: {error}"
         ) from error
 
 

@@ -58,6 +58,10 @@ def images(
         _require_images(name, *part)
     chosen = chosen or tuple(range(int(raw[1].max()) + 1))
     wanted = _train_and_test(per_class, raw[3], chosen)
+    for labels in raw[1::2]:
+        present = np.unique(labels)
+        if unknown := [each for each in chosen if each not in present]:
+            raise ValueError(f"classes must be among {present.tolist()}, which {name} has here, got {unknown[0]}")
     train = _select(raw[0], raw[1], chosen, per_class=wanted[0], size=size, seed=seed)
     return *train, *_select(raw[2], raw[3], chosen, per_class=wanted[1], size=size, seed=seed)
 
@@ -94,11 +98,7 @@ def _train_and_test(
 def _select(
     x: np.ndarray, y: np.ndarray, classes: Sequence[int], *, per_class: Given[int | None], size: int | None, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    present = np.unique(y)
-    unknown = [each for each in classes if each not in present]
-    if unknown:
-        raise ValueError(f"classes must be among {present.tolist()}, got {unknown[0]}")
-    place = np.full(int(present.max()) + 1, -1)
+    place = np.full(int(y.max()) + 1, -1)
     place[list(classes)] = np.arange(len(classes))
     kept = np.flatnonzero(place[y] >= 0)
     labels = place[y[kept]].astype(np.int64)

@@ -114,10 +114,17 @@ def imitate_to(
     means = class_means(run)
     source = digest(means.to_dataset(name="class_mean"))
     asked = json.dumps({"run": source, "geometry": geometry, **options}, sort_keys=True)
-    if place.is_file():
-        held = load(place)
-        if held.attrs.get("asked") == asked:
-            return held, True
+    held = _kept(place)
+    if held is not None and held.attrs.get("asked") == asked:
+        return held, True
     result = imitate(means, geometry, **options).assign_attrs(asked=asked)
     save(result, place)
     return result, False
+
+
+def _kept(place: Path) -> xr.Dataset | None:
+    """An earlier result; what is damaged is made again."""
+    try:
+        return load(place)
+    except (FileNotFoundError, ValueError):
+        return None
