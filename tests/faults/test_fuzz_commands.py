@@ -111,7 +111,7 @@ MEANINGFUL = {
     ),
     "set": ("rate=0.5", "rate=x", "time=1", "rate=none", "seed=3", "rate=1e400", "x=1"),
     "seeds": ("1", "2", "3,4", "1,1", "1e3", "true"),
-    "scheduler": ("here", "nowhere.json", "file", "tcp://127.0.0.1:1", "tls://127.0.0.1:x", "http://127.0.0.1:80"),
+    "scheduler": ("here", "nowhere.json", "file", "tcp://127.0.0.1:x", "tls://127.0.0.1:x", "http://127.0.0.1:80"),
     "workers": ("1", "2"),
     "timeout": ("0.1", "1"),
     "window": ("3", "5", "7"),
@@ -197,10 +197,11 @@ _readable = st.sampled_from(READ)
 _typed = st.sampled_from(NONSENSE)
 
 
-def _run(*words):
+def _run(*words, names=()):
     with promise.world():
         _furnish()
-        promise.run(*words, kind=" ".join(words[:2]) if words[0] in ("simulate", "data", "sweep") else words[0])
+        kind = " ".join(words[:2]) if words[0] in ("simulate", "data", "sweep") else words[0]
+        promise.run(*words, kind=kind, names=names)
 
 
 @given(st.lists(st.one_of(st.sampled_from(["--version", "--help", "show", "simulate", "sweep", "nothing"]), _typed)))
@@ -252,7 +253,8 @@ def test_data(words, more):
 @pytest.mark.parametrize("family", CHEAP)
 @given(data=st.data())
 def test_simulate(family, data):
-    _run("simulate", family, *data.draw(options("simulate", family, base=CHEAP[family].items())))
+    words = data.draw(options("simulate", family, base=CHEAP[family].items()))
+    _run("simulate", family, *words, names=[each.name for each in _parameters("simulate", family)])
 
 
 @pytest.mark.ci

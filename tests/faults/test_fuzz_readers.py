@@ -13,11 +13,12 @@ import numpy as np
 import promise
 import pytest
 import strategies
+import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import OLD
 
-from dynascope import load
+from dynascope import load, save
 from dynascope.data import images
 from dynascope.data.folder import data_sets
 from dynascope.imitation import class_means
@@ -80,13 +81,23 @@ def test_pictures_of_records(thing, out):
         promise.run("show", "run.nc", "--out", out, kind="show RECORD --out", names=["run.nc"])
 
 
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory):
+    """Load curves that a chain can be fitted to."""
+    times, layers = np.linspace(0.0, 8.0, 9), np.arange(4)
+    loads = 3.0 - layers * (1 - np.exp(-times))[:, None] * np.array([0.0, 0.5, 0.8, 1.0])
+    run = xr.Dataset({"load": (("time", "layer"), loads)}, {"time": times})
+    return save(run, tmp_path_factory.mktemp("fuzz") / "chain.nc")
+
+
 @pytest.mark.ci
 @few
-@given(_records("spring_block.nc", "locally_elastic.nc"), st.booleans())
-def test_estimates_of_records(thing, chain):
+@given(data=st.data())
+@pytest.mark.parametrize("family", ["spring-block", "elastic"])
+def test_estimates_of_records(chain, family, data):
+    path = {"spring-block": chain, "elastic": OLD / "records" / "locally_elastic.nc"}[family]
     with promise.world():
-        thing.put(Path("run.nc"))
-        family = "spring-block" if chain else "elastic"
+        data.draw(strategies.records(path)).put(Path("run.nc"))
         promise.run("estimate", family, "run.nc", kind=f"estimate {family}", names=[])
 
 

@@ -144,9 +144,8 @@ def _require_run(record: xr.Dataset, place: str) -> None:
         return
     parse_json(record.attrs.get("parameters", "{}"), _Parameters, place)
     parse_json(record.attrs.get("options", "{}"), journal.Settings, place)
-    for name in ("step", "layer"):
-        if name not in record.indexes:
-            raise ValueError(f"it must have the coordinate {name}")
+    if missing := {"step", "layer"} - set(map(str, record.indexes)):
+        raise ValueError(f"it must have the coordinate {min(missing)}")
     if record["step"].dtype.kind not in "iu":
         raise ValueError(f"its steps must be whole numbers, got {record['step'].dtype}")
     for name, variable in record.data_vars.items():
