@@ -38,14 +38,14 @@ def class_means(run: Given[Recorded]) -> xr.DataArray:
         if not run:
             raise ValueError("run must hold at least one run, got an empty list")
         return _side_by_side([class_means(each) for each in run])
-    named = "run"
+    place, named = "run", "this record"
     if isinstance(run, str | os.PathLike):
-        run, named = _read(Path(run)), str(run)
+        run, place, named = _read(Path(run)), str(run), repr(str(run))
     if not isinstance(run, xr.Dataset | xr.DataArray):
         raise ValueError(
             f"run must be a record of Ensemble.train, watch or simulate, or a path to one, got {type(run).__name__}"
         )
-    with content_of(named):
+    with content_of(place):
         return _finite(_checked(_found(run, named) if isinstance(run, xr.Dataset) else run))
 
 
@@ -63,7 +63,7 @@ def _found(record: xr.Dataset, named: str) -> xr.DataArray:
     held = ", ".join(map(str, record.data_vars)) or "nothing"
     raise ValueError(
         "run must hold class means: class_mean as Ensemble.train records it, or class_logits as "
-        f"watch(…, class_logits=True) does, but {named!r} holds {held}"
+        f"watch(…, class_logits=True) does, but {named} holds {held}"
     )
 
 
