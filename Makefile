@@ -1,5 +1,6 @@
 # Three commands: `make demo`, `make test` and `make docs`. Each prepares what it needs, once.
-# What takes longer: `make test-ci` runs the long tests, `make verify-smoke` every experiment at its smallest scale.
+# What takes longer: `make test-ci` runs the long tests, `make verify-smoke` every experiment at its smallest scale,
+# `make fuzz` thousands of inputs that are not what they should be.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --disable-pip-version-check --quiet
@@ -9,7 +10,7 @@ PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --d
 KEPT := JAX_COMPILATION_CACHE_DIR=$(CURDIR)/.venv/compiled JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0.1
 PYTEST := MPLBACKEND=Agg OMP_NUM_THREADS=1 $(KEPT) $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
-.PHONY: demo test test-ci verify-smoke docs equations tutorial lint bench faults clean
+.PHONY: demo test test-ci fuzz verify-smoke docs equations tutorial lint bench faults clean
 
 demo: .venv/torch.stamp
 	$(BIN)/dynascope imitate --out results/demo
@@ -21,6 +22,11 @@ test: .venv/all.stamp
 test-ci: .venv/all.stamp
 	$(PYTEST) -m ci --ignore tests/experiments
 	DYNASCOPE_CHECK_TYPES=1 $(PYTEST) tests/models tests/measure tests/statistics tests/data
+
+# thousands of damaged files and senseless options, other ones each time; ends with a table of what became of them
+fuzz: .venv/all.stamp
+	MPLBACKEND=Agg OMP_NUM_THREADS=1 $(KEPT) $(BIN)/python -m pytest tests/faults/test_fuzz_readers.py \
+		tests/faults/test_fuzz_commands.py -m 'ci or not ci' --hypothesis-profile=long
 
 # with the tests that spoil these runs, so that each is done once
 verify-smoke: .venv/all.stamp

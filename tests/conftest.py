@@ -16,6 +16,14 @@ from dynascope.results import FILE, load_result, result_of, save_result
 
 mpl.use("Agg")
 hypothesis.settings.register_profile("dynascope", deadline=None, derandomize=True, max_examples=25)  # compiling is slow
+hypothesis.settings.register_profile(  # of `make fuzz`: other inputs each time
+    "long",
+    deadline=None,
+    max_examples=150,
+    database=None,
+    print_blob=True,
+    suppress_health_check=list(hypothesis.HealthCheck),
+)
 hypothesis.settings.load_profile("dynascope")
 _EVALUATE = Experiment.evaluate  # some tests replace it
 os.environ["COLUMNS"] = "200"  # rich tables of the command line are not folded

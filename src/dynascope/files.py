@@ -19,6 +19,8 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
     ...     write_whole(Path(folder) / "a.txt", lambda place: place.write_text("hello")).read_text()
     'hello'
     """
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{str(path)!r} cannot be written: something that is no file is in its place")
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path.parent)
     temporary = path.with_name(_temporary_name(path.stem, path.suffix))
@@ -108,7 +110,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        writable = os.access(folder, os.W_OK) and not Path(path).is_dir()
+        writable = os.access(folder, os.W_OK) and (Path(path).is_file() or not Path(path).exists())
         for each in missing:
             with suppress(OSError):  # another program may have begun to use it
                 each.rmdir()

@@ -24,6 +24,7 @@ import xarray as xr
 from dynascope.files import check_writable as check_writable
 from dynascope.files import write_text as write_text
 from dynascope.files import write_whole as write_whole
+from dynascope.schema import content_of
 
 Json: TypeAlias = Any  # what JSON can hold: None, a truth value, number, text, list or dict of these
 FORMAT = 1
@@ -233,17 +234,23 @@ def load(path: str | os.PathLike[str]) -> xr.Dataset:
             raise ValueError(f"{str(path)!r} is not a dynascope record: it is not a netCDF-4 file")
     try:
         with warnings.catch_warnings(action="ignore"):  # a foreign file is refused below, in our own words
+            with import_module("h5py").File(path) as file:  # h5netcdf complains on its own where this fails
+                dict(file.attrs)
             dataset = xr.load_dataset(path, engine="h5netcdf", decode_times=False)
-    except (OSError, RuntimeError, ValueError, KeyError) as error:
+    except Exception as error:  # bytes can mislead these libraries in more ways than they name
         raise ValueError(f"{str(path)!r} is damaged or cut short and cannot be read; run the job again") from error
     if _FORMAT_KEY not in dataset.attrs or _DIGEST_KEY not in dataset.attrs:
         raise ValueError(f"{str(path)!r} is a netCDF file, but not one written by dynascope.save")
-    version, written = int(dataset.attrs.pop(_FORMAT_KEY)), dataset.attrs.pop(_DIGEST_KEY)
+    version, written = dataset.attrs.pop(_FORMAT_KEY), dataset.attrs.pop(_DIGEST_KEY)
+    if not isinstance(version, int | np.integer):
+        raise ValueError(f"{str(path)!r} is damaged: its record format is {version!r}, no number")
     if version > FORMAT:
         raise ValueError(
             f"{str(path)!r} has record format {version}, this version reads up to {FORMAT}; update dynascope"
         )
-    if digest(dataset) != written:
+    with content_of(str(path)):
+        found = digest(dataset)
+    if found != written:
         raise ValueError(f"{str(path)!r} is damaged: its content does not match the digest written with it")
     return _with_names_of_now(dataset)
 

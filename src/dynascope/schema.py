@@ -4,15 +4,17 @@ import hashlib
 import json
 import re
 import zipfile
-import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 import numpy as np
 
 T = TypeVar("T")
 _SUM = re.compile(r'(?s)(.*),\n  "sum": "([0-9a-f]{64})"\n}\s*')
+Whole = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]  # a number of things, which floats hold too
 
 
 def parse_json(text: str, kind: type[T], place: str) -> T:
@@ -29,6 +31,8 @@ def parse_json(text: str, kind: type[T], place: str) -> T:
     """
     try:
         content = json.loads(text)
+        if "\\ud" in text.lower():
+            json.dumps(content, ensure_ascii=False).encode()  # halves of a character cannot be written again
     except (ValueError, RecursionError) as error:  # numbers may be too long, too
         cause = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
         raise ValueError(f"{place!r} is damaged, or dynascope did not write it: {cause}") from error
@@ -58,7 +62,7 @@ def with_sum(text: str) -> str:
 
 
 def read_json(path: Path, kind: type[T]) -> T:
-    """Read a JSON file that must follow a schema, and its sum if it has one; OSError where it cannot be read at all.
+    """Read a JSON file that must follow a schema, and its sum if it has one; OSError where there is none.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -66,6 +70,7 @@ def read_json(path: Path, kind: type[T]) -> T:
     ...     read_json(Path(folder) / "a.json", list[int])
     [1, 2]
     """
+    _require_file(path)
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -77,7 +82,7 @@ def read_json(path: Path, kind: type[T]) -> T:
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Read all arrays of an .npz file; pickles in it are refused. OSError where it cannot be read at all.
+    """Read all arrays of an .npz file; pickles in it are refused. OSError where there is none.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -85,12 +90,40 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     ...     read_arrays(Path(folder) / "a.npz")["x"].tolist()
     [0, 1, 2]
     """
+    _require_file(path)
     try:
         with zipfile.ZipFile(path) as held:  # np.load takes other files for what they look like
             held.infolist()
         with np.load(path, allow_pickle=False) as arrays:
             return dict(arrays)
-    except FileNotFoundError:
-        raise
-    except (ValueError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
+    except Exception as error:  # bytes can mislead these libraries in more ways than they name
         raise ValueError(f"{str(path)!r} is damaged, or no .npz file of arrays: {error}") from error
+
+
+def _require_file(path: Path) -> None:
+    """A pipe would never end, and a folder has no content."""
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {str(path)!r}")
+    if not path.is_file():
+        raise ValueError(f"{str(path)!r} must be a file, it is something else")
+
+
+@contextmanager
+def content_of(place: str) -> Iterator[None]:
+    """Errors in what is done with the content of a file become one sentence that names the file.
+
+    A file may follow its schema and still hold numbers that cannot be drawn, or names that no rule knows.
+
+    >>> with content_of("run.nc"):
+    ...     {}["load"]
+    Traceback (most recent call last):
+    ValueError: 'run.nc' holds something that cannot be used: KeyError 'load'
+    """
+    try:
+        yield
+    except ValueError as error:
+        if repr(place) in str(error):
+            raise
+        raise ValueError(f"{place!r} holds something that cannot be used: {error}") from error
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError) as error:
+        raise ValueError(f"{place!r} holds something that cannot be used: {type(error).__name__} {error}") from error

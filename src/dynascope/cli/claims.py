@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from dynascope.cli.terminal import escape
 from dynascope.experiments.claims import Finding, summary
 
 _COLOURS = {
@@ -30,7 +30,7 @@ def print_claims(findings: Sequence[Finding]) -> None:
         table.add_column(title, overflow="fold")
     for each in findings:
         numbers = each.note if each.verdict == "not run" and each.note else summary(each)
-        table.add_row(f"[{_COLOURS[each.verdict]}]{each.verdict}[/]", each.id, each.source, escape(numbers))
+        table.add_row(f"[{_COLOURS[each.verdict]}]{each.verdict}[/]", *map(escape, (each.id, each.source, numbers)))
     Console().print(table)
 
 

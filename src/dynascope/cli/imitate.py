@@ -18,6 +18,7 @@ from dynascope.imitation.runs import Recorded, class_means
 from dynascope.imitation.summary import EXPLAINED, HEAD, sentences, table
 from dynascope.locks import held_lock
 from dynascope.records import check_writable, digest, to_json, write_text
+from dynascope.schema import content_of
 
 app = typer.Typer(add_completion=False)
 Runs = Annotated[
@@ -66,7 +67,12 @@ def imitate(
             recorded = train(training, out)
         say("imitating …")
         result, _ = imitate_to(out, recorded, names, **options)
-        files = _draw(result, out)
+        with content_of(str(out / "imitation.nc")):  # which may have been there
+            files = _draw(result, out)
+            _tell(result, files, as_json=as_json)
+
+
+def _tell(result: xr.Dataset, files: dict[str, Path], *, as_json: bool) -> None:
     if as_json:
         rows = [dict(zip(HEAD, row, strict=True)) for row in table(result)]
         print(to_json({"table": rows, "findings": sentences(result), "files": {k: str(v) for k, v in files.items()}}))

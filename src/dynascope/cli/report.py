@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
-from dynascope.cli.output import draw, watched
+from dynascope.cli.output import check_picture, draw, watched
 from dynascope.monitor import open_run
-from dynascope.records import attribute, check_writable
+from dynascope.records import attribute
+from dynascope.schema import content_of
 
 app = typer.Typer(add_completion=False)
 
@@ -19,9 +20,10 @@ def report(
 ) -> None:
     """Write one HTML file about a run that was watched: what it shows, with pictures."""
     place = out or (run if run.is_dir() else run.parent) / "report.html"
-    check_writable(place)
+    check_picture(place)
     record = open_run(run)
     if not watched(record):
         raise ValueError(f"run must be one that was watched, got a record of {attribute(record, 'model')}")
-    draw(record, place)
+    with content_of(str(run)):
+        draw(record, place)
     print(f"report: {place}")

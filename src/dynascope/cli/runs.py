@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from dynascope.cli.options import AsJson
@@ -12,6 +13,7 @@ from dynascope.monitor import journal
 from dynascope.monitor.reading import assemble
 from dynascope.monitor.tables import final_values, short
 from dynascope.records import Json, to_json
+from dynascope.schema import content_of
 
 app = typer.Typer(add_completion=False)
 _NUMBERS = {"loss": "probe_loss", "accuracy": "probe_accuracy", "load": "shape"}
@@ -26,7 +28,10 @@ def runs(
     if not folder.is_dir():
         raise ValueError(f"folder must be one that is there, got {str(folder)!r}")
     places = sorted(path.parent for path in folder.rglob(journal.NAME))
-    found = [_describe(place) for place in places]
+    found = []
+    for place in places:
+        with content_of(str(place)):
+            found.append(_describe(place))
     if as_json:
         print(to_json(found))
         return
@@ -35,7 +40,7 @@ def runs(
         return
     table = Table(*found[0], box=None, pad_edge=False)
     for each in found:
-        table.add_row(*(short(value) if isinstance(value, float) else str(value) for value in each.values()))
+        table.add_row(*(short(value) if isinstance(value, float) else escape(str(value)) for value in each.values()))
     Console().print(table)
 
 

@@ -9,14 +9,16 @@ from typing import Annotated
 import typer
 import xarray as xr
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from dynascope import monitor
 from dynascope.cli.options import AsJson
 from dynascope.cli.output import check_picture, describe, draw, watched
-from dynascope.cli.terminal import escape
 from dynascope.monitor import journal
 from dynascope.records import Json, load, to_json
+from dynascope.schema import content_of
 
 app = typer.Typer(add_completion=False)
 _PAUSE = 1.0  # seconds between two looks at a run that goes on
@@ -35,12 +37,19 @@ def show(
     if len(files) > 1 and (out is not None or follow):
         raise ValueError(f"files must be one to be drawn or followed, got {len(files)}")
     if follow:
-        _follow(files[0])
+        with content_of(str(files[0])):
+            _follow(files[0])
         return
     records = {file: _read(file) for file in files}
     for file, record in records.items():
         if len(files) > 1 and not watched(record):
             raise ValueError(f"files must be watched runs to be shown side by side, got {str(file)!r}")
+    with content_of(", ".join(map(str, files))):
+        _show(records, out, as_json=as_json)
+
+
+def _show(records: dict[Path, xr.Dataset], out: Path | None, *, as_json: bool) -> None:
+    files = list(records)
     first = records[files[0]]
     if out is not None:
         draw(first, out)
@@ -57,8 +66,7 @@ def show(
 
 
 def _read(file: Path) -> xr.Dataset:
-    record = monitor.open_run(file) if journal.is_run(file) else load(file)
-    return monitor.reading.of_now(record) if watched(record) else record
+    return monitor.open_run(file) if journal.is_run(file) or watched(record := load(file)) else record
 
 
 def _describe(record: xr.Dataset) -> dict[str, Json]:
@@ -85,14 +93,16 @@ def _follow(folder: Path) -> None:
 
 def _print(record: xr.Dataset) -> None:
     content, console = describe(record), Console()
-    console.print(
-        f"[bold]{content['provenance'].get('model', 'record')}[/]  digest {content['digest'][:12]}",
-        highlight=False,
-    )
+    model = str(content["provenance"].get("model", "record"))
+    console.print(Text(model, style="bold") + Text(f"  digest {content['digest'][:12]}", style="not bold"))
     for key, value in content["provenance"].items():
-        console.print(f"  {key}: {escape(json.dumps(value, ensure_ascii=False))}", highlight=False, soft_wrap=True)
+        console.print(Text(f"  {key}: {json.dumps(value, ensure_ascii=False)}"), soft_wrap=True)
     table = Table("variable", "dimensions", "least", "mean", "greatest", box=None, pad_edge=False)
     for name, entry in content["variables"].items():
         dims = ", ".join(f"{dim} {size}" for dim, size in entry["dimensions"].items())
-        table.add_row(name, dims, *(f"{entry[k]:.4g}" if k in entry else "" for k in ("least", "mean", "greatest")))
+        table.add_row(
+            escape(name),
+            escape(dims),
+            *(f"{entry[k]:.4g}" if k in entry else "" for k in ("least", "mean", "greatest")),
+        )
     console.print(table)

@@ -106,6 +106,8 @@ def _value(name: str, given: object, parameter: inspect.Parameter) -> object:
         return int(given)
     try:
         rows = [parse_numbers(name, row) for row in given.split(";")]
+        if len({np.shape(row) for row in rows}) > 1:
+            raise ValueError(f"{name} must have rows of one length, got {given!r}")
         return rows[0] if len(rows) == 1 else np.array(rows)
     except ValueError:
         if parameter.annotation == ParameterValue:

@@ -12,13 +12,13 @@ from typing import Annotated, Any
 import typer
 import xarray as xr
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from typer.core import TyperGroup
 
 from dynascope.cli.options import AsJson
 from dynascope.cli.output import describe
 from dynascope.cli.simulate import FAMILIES, parse_numbers
-from dynascope.cli.terminal import escape
 from dynascope.experiments.registry import find, names
 from dynascope.records import Json, save, to_json
 from dynascope.sweep import asked, gather, status
@@ -215,9 +215,10 @@ def _find(name: str, scale: str) -> Workload:
         sys.path.insert(0, str(Path.cwd()))  # as python -m does
     try:
         return as_workload(getattr(importlib.import_module(_MOVED.get(module, module)), attribute))
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # a module may raise anything while it is imported
         raise ValueError(
-            f"experiment must be module:function that can be imported from here, got {name!r}: {error}"
+            f"experiment must be module:function that can be imported from here, got {name!r}: "
+            f"{type(error).__name__}: {error}"
         ) from error
 
 

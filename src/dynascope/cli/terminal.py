@@ -3,17 +3,8 @@
 from rich.console import Console
 
 
-def escape(text: str) -> str:
-    r"""Keep brackets from being read as markup.
-
-    >>> print(escape("[a]"))
-    \[a]
-    """
-    return text.replace("[", r"\[")
-
-
 def say(line: str) -> None:
     """What is going on, for a person at a terminal."""
     console = Console(stderr=True)
     if console.is_terminal:
-        console.print(line, style="dim", highlight=False)
+        console.print(line, style="dim", highlight=False, markup=False)

@@ -2,6 +2,8 @@
 
 import gzip
 import importlib
+import math
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +14,7 @@ import numpy as np
 from dynascope.checks import ArrayLike, Given, count, one_of
 from dynascope.data.corruption import subsample
 from dynascope.data.folder import data_folder, missing
+from dynascope.schema import read_arrays
 
 NAMES = ("mnist", "fashion", "cifar10", "digits")
 Raw = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # images (n, channel, row, column), labels; train, test
@@ -51,8 +54,14 @@ def images(
         raw = _cifar(data_folder(), chosen, size)
     else:
         raw = _idx_set(data_folder(), name)
+    for part in (raw[:2], raw[2:]):
+        _require_images(name, *part)
     chosen = chosen or tuple(range(int(raw[1].max()) + 1))
     wanted = _train_and_test(per_class, raw[3], chosen)
+    for labels in raw[1::2]:
+        present = np.unique(labels)
+        if unknown := [each for each in chosen if each not in present]:
+            raise ValueError(f"classes must be among {present.tolist()}, which {name} has here, got {unknown[0]}")
     train = _select(raw[0], raw[1], chosen, per_class=wanted[0], size=size, seed=seed)
     return *train, *_select(raw[2], raw[3], chosen, per_class=wanted[1], size=size, seed=seed)
 
@@ -89,11 +98,7 @@ def _train_and_test(
 def _select(
     x: np.ndarray, y: np.ndarray, classes: Sequence[int], *, per_class: Given[int | None], size: int | None, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    present = np.unique(y)
-    unknown = [each for each in classes if each not in present]
-    if unknown:
-        raise ValueError(f"classes must be among {present.tolist()}, got {unknown[0]}")
-    place = np.full(int(present.max()) + 1, -1)
+    place = np.full(int(y.max()) + 1, -1)
     place[list(classes)] = np.arange(len(classes))
     kept = np.flatnonzero(place[y] >= 0)
     labels = place[y[kept]].astype(np.int64)
@@ -137,14 +142,16 @@ def read_idx(path: Path) -> np.ndarray:
     if content[:2] == b"\x1f\x8b":
         try:
             content = gzip.decompress(content)
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, zlib.error) as error:
             raise ValueError(f"{path} is damaged or cut short: remove it and fetch it again") from error
     if content[:3] != b"\x00\x00\x08":
         raise ValueError(f"{path} is not an IDX file of bytes")
+    start = 4 + 4 * content[3] if len(content) > 3 else len(content) + 1
+    if start > len(content):
+        raise ValueError(f"{path} is cut short: remove it and fetch it again")
     shape = tuple(np.frombuffer(content, ">u4", content[3], 4).tolist())
-    start = 4 + 4 * len(shape)
-    if len(content) - start != int(np.prod(shape)):
-        raise ValueError(f"{path} must hold {int(np.prod(shape))} bytes of data, got {len(content) - start}")
+    if len(content) - start != math.prod(shape):
+        raise ValueError(f"{path} must hold {math.prod(shape)} bytes of data, got {len(content) - start}")
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
@@ -157,11 +164,18 @@ def _idx_set(folder: Path, name: str) -> Raw:
             if found is None:
                 raise missing(name, f"{path.name}.gz")
             values = read_idx(found)
-            arrays.append(values[:, None] if kind == "images-idx3" else values)
-    for images_read, labels in (arrays[:2], arrays[2:]):
-        if len(images_read) != len(labels):
-            raise ValueError(f"{name} must have a label for each image, got {len(images_read)} and {len(labels)}")
+            arrays.append(values[:, None] if values.ndim == 3 else values)
     return arrays[0], arrays[1], arrays[2], arrays[3]
+
+
+def _require_images(name: str, x: np.ndarray, y: np.ndarray) -> None:
+    """What files may hold instead."""
+    if x.ndim != 4 or x.size == 0 or x.dtype.kind not in "uif" or not np.isfinite(x).all():
+        raise ValueError(f"{name} must hold images (n, channel, row, column), got {x.dtype} of shape {x.shape}")
+    if y.shape != x.shape[:1] or y.dtype.kind not in "ui" or y.min() < 0:
+        raise ValueError(
+            f"{name} must have a label from 0 for each of {len(x)} images, got {y.dtype} of shape {y.shape}"
+        )
 
 
 def _cifar(folder: Path, classes: Sequence[int] | None, size: int | None) -> Raw:
@@ -173,9 +187,13 @@ def _cifar(folder: Path, classes: Sequence[int] | None, size: int | None) -> Raw
     small = {"cifar10_3class.npz": classes is not None and set(classes) <= {0, 1, 2}, "cifar10_10x10.npz": size == 10}
     for file, enough in small.items():
         if enough and (folder / file).is_file():
-            with np.load(folder / file, allow_pickle=False) as held:
-                x, y, xt, yt = (held[key] for key in ("x_train", "y_train", "x_test", "y_test"))
-            return x.transpose(0, 3, 1, 2), y, xt.transpose(0, 3, 1, 2), yt
+            held = read_arrays(folder / file)
+            if absent := [key for key in ("x_train", "y_train", "x_test", "y_test") if key not in held]:
+                raise ValueError(f"{folder / file} must hold {absent[0]}, it holds {sorted(held)}")
+            x, xt = (
+                np.moveaxis(held[key], -1, 1) if held[key].ndim == 4 else held[key] for key in ("x_train", "x_test")
+            )
+            return x, held["y_train"], xt, held["y_test"]
     instead = "cifar10_3class.npz for classes=3, cifar10_10x10.npz for size=10"
     raise missing("cifar10", f"cifar-10-batches-bin/ (or {instead})")
 

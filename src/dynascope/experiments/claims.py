@@ -82,6 +82,12 @@ class Finding:
     kind: Kind = "printed"
     settles_at: Scale = "smoke"
 
+    def __post_init__(self) -> None:
+        if not len(self.measured) == len(self.expected) == len(self.tolerance):
+            raise ValueError("measured, expected and tolerance must be as many numbers")
+        if len(self.published) not in (0, len(self.measured)):
+            raise ValueError("published must be as many numbers as measured, or none")
+
     def fails(self, scale: str) -> bool:
         """Whether a run at this scale, which must be one that settles the claim, does not bear it out.
 

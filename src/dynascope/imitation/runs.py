@@ -13,6 +13,7 @@ from dynascope.models.elastic.recorded import load_class_means
 from dynascope.monitor.journal import is_run
 from dynascope.monitor.reading import open_run
 from dynascope.records import load
+from dynascope.schema import content_of
 
 OneRun = xr.Dataset | xr.DataArray | str | os.PathLike[str]  # a record, or a path to one
 Recorded = OneRun | Sequence[OneRun]
@@ -37,14 +38,15 @@ def class_means(run: Given[Recorded]) -> xr.DataArray:
         if not run:
             raise ValueError("run must hold at least one run, got an empty list")
         return _side_by_side([class_means(each) for each in run])
-    named = "this record"
+    place, named = "run", "this record"
     if isinstance(run, str | os.PathLike):
-        run, named = _read(Path(run)), repr(str(run))
+        run, place, named = _read(Path(run)), str(run), repr(str(run))
     if not isinstance(run, xr.Dataset | xr.DataArray):
         raise ValueError(
             f"run must be a record of Ensemble.train, watch or simulate, or a path to one, got {type(run).__name__}"
         )
-    return _finite(_checked(_found(run, named) if isinstance(run, xr.Dataset) else run))
+    with content_of(place):
+        return _finite(_checked(_found(run, named) if isinstance(run, xr.Dataset) else run))
 
 
 def _read(path: Path) -> xr.Dataset | xr.DataArray:
@@ -79,8 +81,10 @@ def _checked(means: xr.DataArray) -> xr.DataArray:
         raise ValueError(f"run must hold at least 2 classes, got {means.sizes['class']}")
     if "time" not in means.coords:
         raise ValueError("run must say at which times its class means were taken: it has no coordinate time or step")
+    if means.dtype.kind not in "biuf" or means["time"].dtype.kind not in "iuf":
+        raise ValueError(f"run must hold numbers, got {means.dtype} at times of {means['time'].dtype}")
     times = means["time"].values.astype(float)
-    if len(times) < _FEWEST or np.any(np.diff(times) <= 0):
+    if len(times) < _FEWEST or not np.all(np.diff(times) > 0):
         raise ValueError(
             f"run must hold class means at {_FEWEST} or more increasing times, got {len(times)}; record them more often"
         )

@@ -8,16 +8,17 @@ with the process keeps a second writer out.
 
 import json
 import os
+import stat
 import time
 import weakref
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dynascope.files import remove_leftovers
 from dynascope.records import Json
-from dynascope.schema import parse_json
+from dynascope.schema import Whole, parse_json
 
 try:
     import fcntl
@@ -26,6 +27,7 @@ except ImportError:  # Windows has no advisory locks of this kind
 
 NAME = "journal.jsonl"
 DAMAGED = "damaged"  # the kind of an entry that no journal holds: it counts the lines that could not be read
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # what a link leads to is not cut or written to
 _PATIENCE = 1.0  # seconds: of a run that was just killed, a worker that has not begun may still hold the lock
 
 
@@ -44,20 +46,39 @@ def _line(entry: dict[str, Json]) -> bytes:
 
 
 @dataclass(frozen=True)
+class Settings:
+    """What is used of a run's settings, in journals and records."""
+
+    model: str = ""
+    task: str = ""
+    answers: Whole = 0
+    samples: Whole = 0
+    width: Whole | None = None
+    slow: Whole | None = None
+    max_overhead: float | None = None
+    loss_of_the_mean: float | None = None
+
+
+@dataclass(frozen=True)
 class _Start:
-    """What the first entry of a run holds at least."""
+    """What the first entry of a run holds."""
 
     layers: list[str]
     classes: list[int]
-    settings: dict[str, Any]
+    settings: Settings
     device: str
+    probe: str = ""
+    class_names: list[str] | None = None
+    weights: list[str] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class _Measure:
     """A measurement."""
 
-    step: int
+    step: Whole
     time: float
     numbers: dict[str, Any]
 
@@ -66,7 +87,7 @@ class _Measure:
 class _End:
     """A run that was closed."""
 
-    step: int
+    step: Whole
 
 
 _KINDS: dict[object, type] = {"start": _Start, "measure": _Measure, "end": _End}
@@ -159,10 +180,12 @@ class Journal:
         self.folder = Path(folder)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(self.folder / NAME, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            self._file = os.open(self.folder / NAME, os.O_RDWR | os.O_CREAT | os.O_APPEND | _NO_LINK, 0o666)
         except OSError as error:
             raise ValueError(f"out must be a folder that can be written to, got {str(folder)!r}: {error}") from error
         try:
+            if not stat.S_ISREG(os.fstat(self._file).st_mode):
+                raise ValueError(f"out must be a folder whose {NAME} is a file, got {str(folder)!r}")
             self._lock()
             remove_leftovers(self.folder)  # of a run that was killed while it wrote its record
             size = os.fstat(self._file).st_size

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -13,6 +14,7 @@ from dynascope.deprecation import warn_renamed
 from dynascope.measure.separation import DEAD_BELOW, MARGIN, describe
 from dynascope.monitor import findings, journal
 from dynascope.records import Json, load, with_provenance
+from dynascope.schema import content_of, parse_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,7 +118,41 @@ def open_run(path: str | os.PathLike[str]) -> RunRecord:
     Traceback (most recent call last):
     FileNotFoundError: there is no run in 'nowhere': it holds no journal.jsonl
     """
-    return of_now(load(path)) if Path(path).is_file() else assemble(journal.read(path))
+    with content_of(str(path)):
+        if Path(path).is_file():
+            record = of_now(load(path))
+            _require_run(record, str(path))
+            return record
+        return assemble(journal.read(path))
+
+
+@dataclass(frozen=True)
+class _Parameters:
+    """What is used of the parameters of a run's record."""
+
+    layers: list[str] = field(default_factory=list)
+    classes: list[int] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    damaged: str = ""
+    final_state: str = ""
+
+
+def _require_run(record: xr.Dataset, place: str) -> None:
+    """Hold the record of a watched run to its schema."""
+    if record.attrs.get("model") != '"watch"':
+        return
+    parse_json(record.attrs.get("parameters", "{}"), _Parameters, place)
+    parse_json(record.attrs.get("options", "{}"), journal.Settings, place)
+    if missing := {"step", "layer"} - set(map(str, record.indexes)):
+        raise ValueError(f"it must have the coordinate {min(missing)}")
+    if record["step"].dtype.kind not in "iu":
+        raise ValueError(f"its steps must be whole numbers, got {record['step'].dtype}")
+    for name, variable in record.data_vars.items():
+        dims = ("step", *VARIABLES.get(str(name), (variable.dims[1:], ""))[0])
+        if variable.dims != dims or (name != "shape" and variable.dtype.kind not in "biuf"):
+            held = f"{variable.dtype} over {', '.join(map(str, variable.dims))}"
+            raise ValueError(f"{name} must hold numbers over {', '.join(map(str, dims))}, got {held}")
 
 
 def of_now(record: xr.Dataset) -> RunRecord:
@@ -125,7 +161,7 @@ def of_now(record: xr.Dataset) -> RunRecord:
     >>> of_now(xr.Dataset({"dead": ("layer", [False])})).idle.values.tolist()
     [False]
     """
-    old = {name: new for name, new in _OLD.items() if name in record.data_vars}
+    old = {name: new for name, new in _OLD.items() if name in record.data_vars and new not in record.variables}
     renamed = record.rename_vars(old)
     return RunRecord(renamed.data_vars, coords=renamed.coords, attrs=renamed.attrs)
 

@@ -90,14 +90,14 @@ def _continued(
     old = next((entry for entry in journal.entries if entry["kind"] == "start"), None)
     if old is None or not done:
         return first_step or 0
-    differs = [key for key in ("layers", "classes", "probe") if old[key] != start[key]]
+    differs = [key for key in ("layers", "classes", "probe") if old.get(key) != start[key]]
     if resume is None and not first_step:
         return None if differs or now is None else _recognised(done, now)
     if resume is False:
         return None
     for key in differs:
         raise ValueError(
-            f"out must be a new folder or hold the same run, but its {key} differ: {old[key]} there, {start[key]} "
+            f"out must be a new folder or hold the same run, but its {key} differ: {old.get(key)} there, {start[key]} "
             "here; choose another folder"
         )
     if first_step is None:

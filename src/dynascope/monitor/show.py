@@ -38,11 +38,11 @@ def print_run(record: xr.Dataset, console: Console) -> None:
     health = examine(record)
     console.print(Text("health: ", style="bold") + Text(health.line, style="not bold"))
     for finding in health.findings:
-        console.print(finding.sentence, highlight=False)
+        console.print(finding.sentence, highlight=False, markup=False)
     console.print(heading(record), highlight=False)
     _print_table(*over_steps(record), console)
     if remark(record):
-        console.print(remark(record), highlight=False)
+        console.print(remark(record), highlight=False, markup=False)
     rows, shares = over_layers(record)
     if rows:
         bars = [("█" if share >= 0 else "░") * round(20 * abs(share)) for share in shares]
@@ -96,7 +96,9 @@ def _print_table(head: Sequence[str], rows: Rows, console: Console) -> None:
     for part in parts:
         table = Table(box=None, pad_edge=False)
         for place in part:
-            table.add_column(head[place], no_wrap=place > 0, overflow="fold", min_width=widths[place] if place else 1)
+            table.add_column(
+                Text(head[place]), no_wrap=place > 0, overflow="fold", min_width=widths[place] if place else 1
+            )
         for row in rows:
-            table.add_row(*(row[place] for place in part))
+            table.add_row(*(Text(row[place]) for place in part))
         console.print(table)

@@ -94,6 +94,9 @@ class Course:
         since = trainer.steps_done - (self.recorded[-1] if self.recorded else 0)
         total = trainer.mutable["loss_sum"]
         found["train_loss"] = total / since if since else total + torch.nan
+        before = {name: (len(values), values[0].shape) for name, values in self.records.items() if values}
+        if before and before != {name: (len(self.recorded), value.shape) for name, value in found.items()}:
+            raise ValueError(self._damaged)
         for name, value in found.items():
             self.records.setdefault(name, []).append(value)
         self.recorded.append(trainer.steps_done)
@@ -146,25 +149,38 @@ class Course:
         content |= {"recorded": np.array(self.recorded), "fingerprint": np.array(self.fingerprint)}
         write_whole(self.checkpoint, lambda place: np.savez(place, allow_pickle=False, **content))
 
+    @property
+    def _damaged(self) -> str:
+        return f"checkpoint {str(self.checkpoint)!r} is damaged or is none: remove it"
+
     def _resume(self, trainer: Trainer) -> None:
         assert self.checkpoint is not None
         try:
             content = read_arrays(self.checkpoint)
             fingerprint, recorded = str(content.pop("fingerprint")), content.pop("recorded").tolist()
             at = int(content["state/step"][0])
-        except (OSError, ValueError, KeyError, IndexError) as error:
-            raise ValueError(f"checkpoint {str(self.checkpoint)!r} is damaged or is none: remove it") from error
+        except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+            raise ValueError(self._damaged) from error
         planned = [int(step) for step in self.record_at if step < at or step in recorded]
         if fingerprint != self.fingerprint or recorded != planned:
             raise ValueError(
                 f"checkpoint {str(self.checkpoint)!r} belongs to another run (other data, settings or recorded steps): "
                 "remove it or name another file"
             )
-        trainer.restore({name.removeprefix("state/"): v for name, v in content.items() if name.startswith("state/")})
+        state = {name.removeprefix("state/"): v for name, v in content.items() if name.startswith("state/")}
+        if _layout(state) != _layout(trainer.state()):
+            raise ValueError(self._damaged)
+        trainer.restore(state)
         for name, values in content.items():
+            if name.startswith("record/") and (values.dtype.kind not in "biuf" or values.ndim < 2):
+                raise ValueError(self._damaged)
             if name == "record/drawn_output":
                 trainer.drawn = [values]
             elif name.startswith("record/"):
                 each = torch.as_tensor(values).to(trainer.device).unbind(1)
                 self.records[name.removeprefix("record/")] = list(each)
         self.recorded = recorded
+
+
+def _layout(state: Mapping[str, np.ndarray]) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
+    return {name: (values.dtype, values.shape) for name, values in state.items()}

@@ -108,12 +108,17 @@ class SweepFolder:
     def is_locked(self) -> bool:
         """Whether a program is working on this sweep right now."""
         try:
-            with (self.path / LOCK).open("r") as stream:
-                fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            lock = os.open(self.path / LOCK, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)  # a pipe would wait for ever
+        except OSError:
+            return False
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
         except OSError:
             return False
+        finally:
+            os.close(lock)
         return False
 
     def write_plan(self, plan: Plan, reference: Mapping[str, str] | None) -> None:

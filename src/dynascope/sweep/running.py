@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 
 import xarray as xr
@@ -82,6 +83,8 @@ def sweep(
     )
     if scheduler is not None and workers is not None:
         raise ValueError(f"workers must be left out: none are started on this machine with scheduler={scheduler!r}")
+    if isinstance(scheduler, str | os.PathLike) and scheduler != HERE:  # refused before the folder is touched
+        import_module("dynascope.sweep.cluster").address_of(scheduler, where.trust_network)
     folder = SweepFolder(out)
     remove_leftovers(Path(tempfile.gettempdir()))  # of workers whose sweep was killed
     with folder.locked():

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from dynascope.records import Json, with_provenance
+from dynascope.schema import content_of
 from dynascope.sweep.folder import FAILURES, RESULTS, SweepFolder
 from dynascope.sweep.plan import Plan, as_text
 
@@ -62,7 +63,10 @@ def gathered(folder: SweepFolder) -> tuple[xr.Dataset, dict[str, str]]:
                 states[index], damaged[task.key] = MISSING, str(error)
     places, records = list(found), list(found.values())
     shape = tuple(map(len, plan.axes.values()))
-    rows = _rows([_without_axes(record, plan) for record in records], places, len(plan.tasks))
+    for index, record in found.items():
+        with content_of(str(folder.record_path(plan.tasks[index].key))):
+            found[index] = _without_axes(record, plan)
+    rows = _rows(list(found.values()), places, len(plan.tasks))
     variables = {
         name: ((*plan.axes, *rows[name].dims[1:]), _filled(rows[name]).reshape(shape + rows[name].shape[1:]))
         for name in rows.data_vars

@@ -33,19 +33,24 @@ def load_class_means(file: Path) -> xr.DataArray:
             )
         if "time" not in record["class_mean"].coords:
             raise ValueError(f"{file} must hold the coordinate time of class_mean, without which no rate is known")
-        return record["class_mean"].transpose(*(dim for dim in _DIMS if dim in dims))
-    if not file.exists():
-        raise ValueError(f"there is no file {str(file)!r}")
+        return _numbers(record["class_mean"].transpose(*(dim for dim in _DIMS if dim in dims)), file)
     arrays = read_arrays(file)
     if not {"times", "class_means"} <= set(arrays):
         raise ValueError(f"{file} must hold the arrays times and class_means, it holds {sorted(arrays)}")
     times, means = arrays["times"], arrays["class_means"]
     if means.ndim not in (3, 4) or times.shape != means.shape[-3:-2]:
         raise ValueError(
-            f"class_means must be (time, class, feature), with trials in front or not, and times as long, got shapes "
-            f"{means.shape} and {times.shape}"
+            f"class_means of {file} must be (time, class, feature), with trials in front or not, and times as long, "
+            f"got shapes {means.shape} and {times.shape}"
         )
-    return xr.DataArray(means, dims=_DIMS[-means.ndim :], coords={"time": times}, name="class_mean")
+    return _numbers(xr.DataArray(means, dims=_DIMS[-means.ndim :], coords={"time": times}, name="class_mean"), file)
+
+
+def _numbers(means: xr.DataArray, file: Path) -> xr.DataArray:
+    for name, values in (("class means", means), ("times", means["time"])):
+        if values.dtype.kind not in "iuf":
+            raise ValueError(f"the {name} of {file} must be real numbers, got {values.dtype}")
+    return means
 
 
 def estimate_recorded(means: xr.DataArray, **options: Any) -> xr.Dataset:
