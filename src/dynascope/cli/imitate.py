@@ -10,7 +10,8 @@ from rich.table import Table
 
 import dynascope
 from dynascope import plots
-from dynascope.cli.options import AsJson
+from dynascope.budget import unlimited
+from dynascope.cli.options import AsJson, NoLimit
 from dynascope.cli.terminal import say
 from dynascope.imitation.pipeline import Training, imitate_to, train
 from dynascope.imitation.procedure import Options, check_options
@@ -42,6 +43,7 @@ def imitate(
     reference_time: Annotated[float | None, typer.Option(help="Where imitation begins; found if not given.")] = None,
     seed: Annotated[int, typer.Option(help="Of networks, splits, bootstrap and SDE.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for records, pictures and report.")] = Path("results/imitation"),
+    no_limit: NoLimit = False,
     as_json: AsJson = False,
 ) -> None:
     """Train networks (or take recorded ones), estimate a locally elastic model and show how well it imitates them.
@@ -57,7 +59,7 @@ def imitate(
         _require_no_training(context)
         class_means(run)  # what cannot be read is refused before a folder is made
     out.mkdir(parents=True, exist_ok=True)
-    with held_lock(out / ".lock") as held:
+    with held_lock(out / ".lock") as held, unlimited(no_limit):
         if not held:
             raise ValueError(f"--out must be a folder where no imitation is running, got {str(out)!r}, where one is")
         recorded: Recorded | None = run

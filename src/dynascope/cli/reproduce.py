@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 import dynascope
-from dynascope.cli.options import AsJson, Scale
+from dynascope.budget import unlimited
+from dynascope.cli.options import AsJson, NoLimit, Scale
 from dynascope.cli.terminal import say
 from dynascope.experiments.registry import headline, names
 
@@ -21,6 +22,7 @@ def reproduce(
     scale: Scale = "laptop",
     out: Annotated[Path, typer.Option(help="Folder below which the files are written.")] = Path("results"),
     list_all: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    no_limit: NoLimit = False,
     as_json: AsJson = False,
 ) -> None:
     """Run one figure or equation, with its files. Exit status 1 if a claim that the scale settles fails."""
@@ -30,7 +32,8 @@ def reproduce(
     if name is None:
         raise ValueError("name must be given; `dynascope reproduce --list` shows what there is")
     say(f"running {name} at scale {scale} …")
-    result = dynascope.report.reproduce(name, scale, out)
+    with unlimited(no_limit):
+        result = dynascope.report.reproduce(name, scale, out)
     files = {key: str(path) for key, path in result.files.items()}
     if as_json:
         claims = [claim.to_json() for claim in result.claims]

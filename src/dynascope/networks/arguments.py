@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 import torch
 
+from dynascope.budget import require_room
 from dynascope.checks import ArrayLike, as_float, count, one_of, require
 from dynascope.data.corruption import checked_labels
 from dynascope.networks.measuring import MEASURES
@@ -17,6 +18,7 @@ from dynascope.networks.network import Network
 Pair = tuple[ArrayLike, ArrayLike]  # inputs, and labels or targets
 _CHANGEABLE = ("learning_rate", "weight_decay", "label_noise", "input_noise")
 _AT_MOST = {"momentum": 1.0, "label_noise": 1.0, "dropout": 0.999}
+_SETTINGS = 8  # numbers that an ensemble holds of each trial, beside its weights
 _ANY_SIGN = ("slope", "input_scale", "output_scale", "weight_scale", "target_scale")
 
 
@@ -27,7 +29,9 @@ def trial_numbers(trials: int | Sequence[int] | np.ndarray) -> np.ndarray:
     ([0, 1], [7, 7])
     """
     if np.ndim(trials) == 0:
-        return np.arange(count("trials", trials))
+        many = count("trials", trials)
+        require_room({"trials": many}, many * _SETTINGS)
+        return np.arange(many)
     numbers = np.array([count("trials", each, at_least=0) for each in cast(Sequence[int], trials)], np.int64)
     if numbers.size == 0:
         raise ValueError(f"trials must be a number, or a list of the numbers of trials, got {trials!r}")
@@ -224,6 +228,7 @@ def record_steps(steps: int, record_every: int | Sequence[int] | np.ndarray) -> 
     """
     if np.ndim(record_every) == 0:
         every = count("record_every", record_every)
+        require_room({"steps": steps, "record_every": every}, 10 * (steps // every))  # Python's numbers are larger
         return sorted({*range(0, steps + 1, every), steps})
     chosen = [count("record_every", each, at_least=0) for each in cast(Sequence[int], record_every)]
     if not chosen or chosen != sorted(set(chosen)) or chosen[-1] > steps:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -10,6 +11,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from dynascope.budget import require_room
 from dynascope.checks import ArrayLike, SavePoints, Times, as_float, count, flag, increasing, one_of, scalar
 from dynascope.models import stepping
 from dynascope.models.elastic import simulation, softmax
@@ -88,6 +90,7 @@ class LocallyElastic(Gridded):
         covariance: ArrayLike | None = None,
     ):
         classes, features = count("classes", classes, at_least=2), count("features", features)
+        require_room({"classes": classes, "features": features}, (classes * features) ** 2)
         if elasticity is None:
             within, between = 1.0 if intra is None else intra, 0.1 if inter is None else inter
             self.elasticity = IntraInter(as_strength("intra", within), as_strength("inter", between), classes)
@@ -300,13 +303,16 @@ class LocallyElastic(Gridded):
         seed_key(seed)
         duration, dt = scalar("duration", duration, above=0.0), scalar("dt", dt, above=0.0)
         method = self._method(method, discrete=flag("discrete", discrete))
-        drawn = np.random.default_rng(seed).standard_normal(self._shape())
-        begin = self._points_at_start(drawn if start is None else start, samples)
-        sigma = self._flat(self.noise)
         one_of("precision", precision, ["float64", "float32"])
+        take = simulation.saved_times if method == "exact" else partial(stepping.save_steps, dt=dt)
+        saves = take(duration, save_points=save_points)
+        self._check_room(saves, samples, trials, method=method, batch=batch_size, precision=precision)
+        drawn = np.random.default_rng(seed).standard_normal(self._shape())
+        begin = simulation.points_at_start(drawn if start is None else start, self._shape(), samples)
+        sigma = self._flat(self.noise)
         task = simulation.Task(begin, sigma, self.factor, trials, int(seed), precision, progress)
         with jax.enable_x64(precision == "float64"):
-            times, points, means = self._run(task, duration, dt, method=method, saved=save_points, batch=batch_size)
+            times, points, means = self._run(task, saves, dt, method=method, batch=batch_size)
         same = np.all(begin == begin[:, :1])
         options: dict[str, Any] = {"duration": duration, "dt": dt, "samples": samples, "trials": trials}
         options |= {"start": begin[:, 0] if same else begin}
@@ -316,14 +322,12 @@ class LocallyElastic(Gridded):
         return self._signed(run, options, seed=int(seed), precision=precision, wall_time=wall_time)
 
     def _run(
-        self, task: simulation.Task, duration: float, dt: float, *, method: str, saved: SavePoints, batch: int
+        self, task: simulation.Task, saves: np.ndarray, dt: float, *, method: str, batch: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Times, points and class means by the chosen method."""
+        """Times, points and class means by the chosen method; `saves` are times for the exact one, steps for others."""
         if method == "exact":
-            times = simulation.saved_times(duration, saved)
-            means = simulation.exact_means(task, times, self._transitions)
-            return times, simulation.scatter_points(task, times, means, first_draw=len(times) + 1), means
-        saves = stepping.save_steps(duration, dt, saved)
+            means = simulation.exact_means(task, saves, self._transitions)
+            return saves, simulation.scatter_points(task, saves, means, first_draw=len(saves) + 1), means
         parameters = self._step_parameters(int(saves[-1]), dt)
         nonlinear = self.geometry == "softmax"
         if method == "discrete":
@@ -332,6 +336,22 @@ class LocallyElastic(Gridded):
         means = simulation.stepped_means(task, saves, dt, parameters, step=method, softmax=nonlinear)
         first = int(saves[-1]) + 2  # noise of steps that are not taken
         return saves * dt, simulation.scatter_points(task, saves * dt, means, first_draw=first), means
+
+    def _check_room(
+        self, saves: np.ndarray, samples: int, trials: int, *, method: str, batch: int, precision: str
+    ) -> None:
+        classes, features = self._shape()
+        steps = len(saves) if method == "exact" else int(saves[-1])
+        self._require_room(
+            trials,
+            len(saves),
+            saved=classes * features * (samples + 1),
+            state=classes * features * samples + 4 * batch if method == "discrete" else classes * features,
+            steps=steps,
+            beside=steps * classes**2,  # strengths over time
+            precision=precision,
+            samples=samples,
+        )
 
     def _step_parameters(self, steps: int, dt: float) -> dict[str, np.ndarray]:
         at = np.zeros(1) if self.elasticity.constant else dt * np.arange(steps + 1)
@@ -370,17 +390,6 @@ class LocallyElastic(Gridded):
         begin = as_float("start", start)
         if begin.shape[-2:] != self._shape():
             raise ValueError(f"start must end in the shape (class, feature) = {self._shape()}, got {begin.shape}")
-        return begin
-
-    def _points_at_start(self, start: ArrayLike, samples: int) -> Float[np.ndarray, "class sample feature"]:
-        begin, (classes, features) = as_float("start", start), self._shape()
-        if begin.shape == (classes, features):
-            return np.repeat(begin[:, None], samples, axis=1)
-        if begin.shape != (classes, samples, features):
-            raise ValueError(
-                f"start must have the shape (class, feature) = {self._shape()} or (class, sample, feature) = "
-                f"{(classes, samples, features)}, got {begin.shape}"
-            )
         return begin
 
     def _solved_strengths(self) -> IntraInter | None:

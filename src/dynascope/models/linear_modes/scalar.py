@@ -143,6 +143,15 @@ class ScalarNetwork(Family):
         one_of("precision", precision, ["float64", "float32"])
         seed_key(seed)
         saves = stepping.save_steps(duration, rate, save_points)
+        self._require_room(
+            trials,
+            len(saves),
+            saved=2 * self.width + 5,
+            state=2 * self.width + 4 * (options["batch_size"] or 0),
+            steps=int(saves[-1]),
+            precision=precision,
+            width=self.width,
+        )
         fields = {name: values[:, None] for name, values in self._points().items() if name not in ("first", "second")}
         fields["label_noise"] = np.array([[options["label_noise"]]])
         starts = self._starts(trials, seed)

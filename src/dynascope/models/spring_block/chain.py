@@ -126,8 +126,18 @@ class SpringBlock(Family):
         if options.trials * self.blocks >= 2**32:
             raise ValueError(f"trials must stay below 2**32 / blocks = {2**32 // self.blocks}, got {trials}")
         self._check_step(options)
-        begin = self._start(start)
         saves = stepping.save_steps(options.duration, options.dt, save_points)
+        moving = self.blocks * (1 if options.dynamics == "overdamped" else 2)
+        self._require_room(
+            options.trials,
+            len(saves),
+            saved=moving + self.blocks + 4,
+            state=moving,
+            steps=int(saves[-1]),
+            precision=precision,
+            blocks=self.blocks,
+        )
+        begin = self._start(start)
         fields = {name: values[:, None] for name, values in self._points().items()}
         saved, stop_time = run_chains(
             fields, begin.reshape(-1, self.blocks), options, saves=saves, seed=seed, progress=progress
