@@ -111,6 +111,17 @@ def one_of(name: str, value: object, allowed: Sequence[str]) -> str:
     return str(value)
 
 
+def left_out(name: str, value: object, *, where: str) -> None:
+    """Refuse an argument that would have no effect.
+
+    >>> left_out("damping", 0.5, where="for the overdamped dynamics")
+    Traceback (most recent call last):
+    ValueError: damping must be left out for the overdamped dynamics, where it has no effect, got 0.5
+    """
+    if value is not None:
+        raise ValueError(f"{name} must be left out {where}, where it has no effect, got {value!r}")
+
+
 def increasing(name: str, values: object) -> np.ndarray:
     """Convert to a list (time,) of increasing times from 0 or later.
 

@@ -11,7 +11,7 @@ from rich.table import Table
 import dynascope
 from dynascope import plots
 from dynascope.budget import unlimited
-from dynascope.cli.options import AsJson, NoLimit
+from dynascope.cli.options import AsJson, NoLimit, refuse_given
 from dynascope.cli.terminal import say
 from dynascope.imitation.pipeline import Training, imitate_to, train
 from dynascope.imitation.procedure import Options, check_options
@@ -56,7 +56,7 @@ def imitate(
     check_options(names, **options)
     training = Training(data, trials, steps, per_class, learning_rate, seed)
     if run:
-        _require_no_training(context)
+        refuse_given(context, ("data", "trials", "steps", "per_class", "learning_rate"), "where runs are given")
         class_means(run)  # what cannot be read is refused before a folder is made
     out.mkdir(parents=True, exist_ok=True)
     with held_lock(out / ".lock") as held, unlimited(no_limit):
@@ -76,16 +76,6 @@ def imitate(
     _print(result)
     for name, path in files.items():
         print(f"{name}: {path}")
-
-
-def _require_no_training(context: typer.Context) -> None:
-    """An option without effect is an error."""
-    for name in ("data", "trials", "steps", "per_class", "learning_rate"):
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            raise ValueError(
-                f"--{name.replace('_', '-')} must be left out where runs are given, whose networks are trained already"
-            )
 
 
 def _draw(result: xr.Dataset, out: Path, *, keep: bool) -> dict[str, Path]:

@@ -19,6 +19,8 @@ def report(
 ) -> None:
     """Write one HTML file about a run that was watched: what it shows, with pictures."""
     place = out or (run if run.is_dir() else run.parent) / "report.html"
+    if place.suffix != ".html":
+        raise ValueError(f"out must end in .html, got {place.name!r}; `dynascope show --out` draws pictures")
     check_writable(place)
     record = open_run(run)
     if not watched(record):

@@ -9,7 +9,7 @@ from rich.table import Table
 
 import dynascope
 from dynascope.budget import unlimited
-from dynascope.cli.options import AsJson, NoLimit, Scale
+from dynascope.cli.options import AsJson, NoLimit, Scale, refuse_given
 from dynascope.cli.terminal import say
 from dynascope.experiments.registry import headline, names
 
@@ -18,6 +18,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def reproduce(
+    context: typer.Context,
     name: Annotated[str | None, typer.Argument(help="An experiment, such as spring_block/phase_diagram.")] = None,
     scale: Scale = "laptop",
     out: Annotated[Path, typer.Option(help="Folder below which the files are written.")] = Path("results"),
@@ -27,6 +28,9 @@ def reproduce(
 ) -> None:
     """Run one figure or equation, with its files. Exit status 1 if a claim that the scale settles fails."""
     if list_all:
+        refuse_given(context, ("scale", "out", "no_limit"), "with --list")
+        if name is not None:
+            raise ValueError(f"name must be left out with --list, which lists all experiments, got {name!r}")
         _list(as_json=as_json)
         return
     if name is None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dynascope import monitor
-from dynascope.cli.options import AsJson
+from dynascope.cli.options import AsJson, refuse_given
 from dynascope.cli.output import check_picture, describe, draw, watched
 from dynascope.cli.terminal import escape
 from dynascope.monitor import journal
@@ -24,6 +24,7 @@ _PAUSE = 1.0  # seconds between two looks at a run that goes on
 
 @app.command()
 def show(
+    context: typer.Context,
     files: Annotated[list[Path], typer.Argument(help="A record written by dynascope, or folders of runs.")],
     out: Annotated[Path | None, typer.Option(help="Also draw it to this .png, .svg or .html file.")] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Show a run again whenever it has been measured.")] = False,
@@ -35,6 +36,7 @@ def show(
     if len(files) > 1 and (out is not None or follow):
         raise ValueError(f"files must be one to be drawn or followed, got {len(files)}")
     if follow:
+        refuse_given(context, ("out", "as_json"), "with --follow")
         _follow(files[0])
         return
     records = {file: _read(file) for file in files}

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from typer.core import TyperGroup
 
-from dynascope.cli.options import AsJson
+from dynascope.cli.options import AsJson, refuse_given
 from dynascope.cli.output import describe
 from dynascope.cli.simulate import FAMILIES, parse_numbers
 from dynascope.cli.terminal import escape
@@ -23,6 +23,7 @@ from dynascope.experiments.registry import find, names
 from dynascope.records import Json, save, to_json
 from dynascope.sweep import asked, gather, status
 from dynascope.sweep import sweep as run_sweep
+from dynascope.sweep.running import HERE
 from dynascope.sweep.workload import Workload, as_workload
 
 Word = bool | int | float | str | None  # what a user can type as a value
@@ -61,6 +62,7 @@ def sweep() -> None:
 
 @app.command()
 def run(
+    context: typer.Context,
     experiment: Annotated[
         str, typer.Argument(help="An experiment (`reproduce --list`), a model family, or your own as module:function.")
     ],
@@ -78,9 +80,15 @@ def run(
 ) -> None:
     """Run what is not yet finished. `dynascope sweep EXPERIMENT …` does the same. Exit status 1 if a task failed."""
     place = out or Path("sweeps") / experiment.replace("/", "-").replace(":", "-")
+    workload = _find(experiment, scale)
+    _refuse_idle(context, scheduler)
+    if experiment not in names():
+        refuse_given(context, ["scale"], "for what has no config")
+    if workload.seconds is None:
+        refuse_given(context, ["pack_seconds"], "for what is not packed")
     with _in_one_sentence(place):
         table = run_sweep(
-            _find(experiment, scale),
+            workload,
             {name: parse_values(name, text) for name, text in _named("grid", grid)},
             place,
             seeds=_seeds(seeds),
@@ -114,6 +122,7 @@ def show_status(out: Folder, as_json: AsJson = False) -> None:
 
 @app.command()
 def retry(
+    context: typer.Context,
     out: Folder,
     experiment: Annotated[
         str | None, typer.Argument(help="For code of your own: the module:function that the sweep runs.")
@@ -138,6 +147,7 @@ def retry(
     if experiment is not None and experiment != recorded:
         raise ValueError(f"experiment must be the one that this sweep runs, {recorded!r}, got {experiment!r}")
     workload = _find(recorded, scale)
+    _refuse_idle(context, scheduler)
     with _in_one_sentence(out):
         table = run_sweep(
             workload,
@@ -163,6 +173,14 @@ def gather_results(
 ) -> None:
     """Write what is finished as one record over the grid."""
     _write(gather(folder), out or folder / "table.nc", as_json=as_json)
+
+
+def _refuse_idle(context: typer.Context, scheduler: str | None) -> None:
+    """Options about workers and schedulers are for those that there are."""
+    if scheduler == HERE:
+        refuse_given(context, ("workers", "timeout", "trust_network"), "where this process works itself")
+    elif scheduler is None:
+        refuse_given(context, ["trust_network"], "without the address of a scheduler")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import xarray as xr
 from jaxtyping import Float
 
 from dynascope.budget import require_room
-from dynascope.checks import ArrayLike, SavePoints, count, flag, one_of, require, scalar
+from dynascope.checks import ArrayLike, SavePoints, count, flag, left_out, one_of, require, scalar
 from dynascope.deprecation import once_first, renamed
 from dynascope.models import stepping
 from dynascope.models.deep_linear import exact
@@ -135,7 +135,7 @@ class DeepLinear(LinearNetwork):
         seed: int = 0,
         save_points: SavePoints = 300,
         reduction: str = "sum",
-        isotropic_noise: float = 1.0,
+        isotropic_noise: float | None = None,
         rank_threshold: float = 0.1,
         tangent_kernel: bool = False,
         keep_weights: bool = False,
@@ -154,7 +154,7 @@ class DeepLinear(LinearNetwork):
         seed: integer that fixes batches and noise; initial weights are fixed by network_seed.
         save_points: how many evenly spaced times to save, or the times themselves.
         reduction: sum, half the squared error as in theory; or mean, as torch's MSELoss.
-        isotropic_noise: σ of the isotropic method, whose noise has the variance σ² η/b per weight and time.
+        isotropic_noise: σ of the isotropic method, 1 if not given: a variance of σ² η/b per weight and time.
         rank_threshold: share of the teacher's largest singular value above which a singular value of W counts as rank.
         tangent_kernel, keep_weights: whether to record the tangent kernel between modes, and the weights.
         start: initial weights, one array (d_l, d_{l−1}) or (trial, d_l, d_{l−1}) for each layer.
@@ -178,7 +178,7 @@ class DeepLinear(LinearNetwork):
             "trials": count("trials", trials),
             "dt": self._step(method, dt),
             "reduction": one_of("reduction", reduction, ["sum", "mean"]),
-            "isotropic_noise": scalar("isotropic_noise", isotropic_noise, at_least=0.0),
+            "isotropic_noise": self._isotropic_noise(method, isotropic_noise),
             "rank_threshold": scalar("rank_threshold", rank_threshold, above=0.0),
             "tangent_kernel": flag("tangent_kernel", tangent_kernel),
             "keep_weights": flag("keep_weights", keep_weights),
@@ -222,6 +222,11 @@ class DeepLinear(LinearNetwork):
                 raise ValueError(f"dt must not be given for {method}, which steps by learning_rate; got {dt!r}")
             return None
         return float(self.learning_rate.min()) / 5 if dt is None else scalar("dt", dt, above=0.0)
+
+    def _isotropic_noise(self, method: str, noise: float | None) -> float:
+        if method != "isotropic":
+            left_out("isotropic_noise", noise, where=f"for {method}")
+        return 1.0 if noise is None else scalar("isotropic_noise", noise, at_least=0.0)
 
     @property
     def _size(self) -> int:

@@ -12,7 +12,7 @@ import xarray as xr
 from jaxtyping import Float
 
 from dynascope.budget import require_room
-from dynascope.checks import ArrayLike, SavePoints, Times, as_float, count, flag, increasing, one_of, scalar
+from dynascope.checks import ArrayLike, SavePoints, Times, as_float, count, flag, increasing, left_out, one_of, scalar
 from dynascope.models import stepping
 from dynascope.models.elastic import simulation, softmax
 from dynascope.models.elastic.geometry import drift_matrix, geometry_blocks, noise_factor, sampling_matrix
@@ -37,6 +37,7 @@ from dynascope.models.noise import seed_key
 from dynascope.models.parameters import ParameterValue, with_hints
 
 CITE = "zhang2021imitating"
+_STEP = 0.01  # where none is given
 
 
 class LocallyElastic(Gridded):
@@ -217,7 +218,7 @@ class LocallyElastic(Gridded):
         trials: int = 200,
         seed: int = 0,
         direction: ArrayLike | None = None,
-        dt: float = 0.01,
+        dt: float | None = None,
     ) -> Float[np.ndarray, "*grid time"]:
         """Probability that all classes are linearly separable from each other, at the given times.
 
@@ -237,9 +238,10 @@ class LocallyElastic(Gridded):
         if begin.ndim != 2:
             raise ValueError(f"start must be one set of class means (class, feature), got shape {begin.shape}")
         if direction is None:
-            end = max(float(grid[-1]), dt)  # also where only time 0 is asked for
+            end = max(float(grid[-1]), _STEP if dt is None else dt)  # also where only time 0 is asked for
             run = self.simulate(end, dt, samples, trials, seed=seed, save_points=grid, start=begin)
             return share_separable(np.moveaxis(run["point"].values, -5, -4))  # (…grid, time, trial, …)
+        left_out("dt", dt, where="where a direction is given")
         classes, features = self._shape()
         along = as_float("direction", direction)
         if along.shape != (features,) or not np.any(along):
@@ -260,7 +262,7 @@ class LocallyElastic(Gridded):
     def simulate(
         self,
         duration: float = 50.0,
-        dt: float = 0.01,
+        dt: float | None = None,
         samples: int = 100,
         trials: int = 20,
         *,
@@ -269,14 +271,14 @@ class LocallyElastic(Gridded):
         start: ArrayLike | None = None,
         method: str | None = None,
         discrete: bool = False,
-        batch_size: int = 1,
+        batch_size: int | None = None,
         precision: str = "float64",
         progress: bool | None = None,
     ) -> xr.Dataset:
         """Simulate the SDE (5), or the discrete process (4) behind it, and return all samples and class means.
 
         duration: time to simulate.
-        dt: length of a step, and step size h of the discrete process; the exact method takes no steps.
+        dt: length of a step, 0.01 if not given, and step size h of the discrete process; the exact method has none.
         samples: points n in every class; their mean is what moves the others.
         trials: independent repetitions.
         seed: integer that fixes all randomness.
@@ -285,7 +287,7 @@ class LocallyElastic(Gridded):
             are standard normal, drawn from the seed.
         method: exact (default; linear geometries), euler or heun (default for softmax; weak orders 1 and 2).
         discrete: whether to iterate (4): at each step a batch of samples is drawn and all points move.
-        batch_size: samples drawn at each iteration of the discrete process.
+        batch_size: samples drawn at each iteration of the discrete process; 1 if not given.
         precision: float64 or float32.
         progress: whether to draw a bar; by default on a terminal, after two seconds.
 
@@ -299,10 +301,14 @@ class LocallyElastic(Gridded):
         """
         begun = time.perf_counter()
         samples, trials = count("samples", samples), count("trials", trials)
-        batch_size = count("batch_size", batch_size)
         seed_key(seed)
-        duration, dt = scalar("duration", duration, above=0.0), scalar("dt", dt, above=0.0)
         method = self._method(method, discrete=flag("discrete", discrete))
+        if method == "exact":
+            left_out("dt", dt, where="for the exact method")
+        if method != "discrete":
+            left_out("batch_size", batch_size, where="unless discrete is True")
+        duration, dt = scalar("duration", duration, above=0.0), scalar("dt", _STEP if dt is None else dt, above=0.0)
+        batch_size = count("batch_size", 1 if batch_size is None else batch_size)
         one_of("precision", precision, ["float64", "float32"])
         take = simulation.saved_times if method == "exact" else partial(stepping.save_steps, dt=dt)
         saves = take(duration, save_points=save_points)
