@@ -24,6 +24,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import xarray as xr
 
+from dynascope.schema import plain_json
+
 Json: TypeAlias = Any  # what JSON can hold: None, a truth value, number, text, list or dict of these
 FORMAT = 1
 _FORMAT_KEY, _DIGEST_KEY = "dynascope_record", "dynascope_digest"  # in the file only
@@ -124,8 +126,8 @@ def attribute(dataset: xr.Dataset, name: str) -> Json:
     if name not in dataset.attrs:
         raise ValueError(f"this dataset has no attribute {name!r}; is it a record made by dynascope?")
     try:
-        return json.loads(dataset.attrs[name])
-    except (TypeError, ValueError):
+        return plain_json(dataset.attrs[name])
+    except (TypeError, ValueError, RecursionError):
         return dataset.attrs[name]  # an attribute of the user's own
 
 

@@ -4,12 +4,29 @@ import json
 import zipfile
 import zlib
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 
 T = TypeVar("T")
+_DIGITS = 21  # of 2**64, with a sign
+
+
+def plain_json(text: str) -> Any:
+    """Read JSON text whose whole numbers fit into 64 bits: no file holds larger ones, and arithmetic fails on them.
+
+    >>> plain_json("1" * 30)
+    Traceback (most recent call last):
+    ValueError: a whole number beyond 2**64
+    """
+
+    def bounded(digits: str) -> int:
+        if len(digits) > _DIGITS or abs(int(digits)) >= 2**64:
+            raise ValueError("a whole number beyond 2**64")
+        return int(digits)
+
+    return json.loads(text, parse_int=bounded)
 
 
 def parse_json(text: str, kind: type[T], place: str) -> T:
@@ -25,7 +42,7 @@ def parse_json(text: str, kind: type[T], place: str) -> T:
     ValueError: 'numbers.json' is damaged, or dynascope did not write it: Expected `int`, got `str` - at `$[...][1]`
     """
     try:
-        content = json.loads(text)
+        content = plain_json(text)
     except (ValueError, RecursionError) as error:  # numbers may be too long, too
         cause = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
         raise ValueError(f"{place!r} is damaged, or dynascope did not write it: {cause}") from error

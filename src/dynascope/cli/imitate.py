@@ -5,14 +5,13 @@ from typing import Annotated
 
 import typer
 import xarray as xr
-from rich.console import Console
 from rich.table import Table
 
 import dynascope
 from dynascope import plots
 from dynascope.budget import unlimited
 from dynascope.cli.options import AsJson, NoLimit, refuse_given
-from dynascope.cli.terminal import say
+from dynascope.cli.terminal import plain_console, say
 from dynascope.imitation.pipeline import Training, imitate_to, train
 from dynascope.imitation.procedure import Options, check_options
 from dynascope.imitation.runs import Recorded, class_means
@@ -91,7 +90,7 @@ def _draw(result: xr.Dataset, out: Path, *, keep: bool) -> dict[str, Path]:
 
 
 def _print(result: xr.Dataset) -> None:
-    console = Console()
+    console = plain_console()
     begin, ahead = float(result["reference_time"]), float(result["forecast_time"])
     console.print(f"{EXPLAINED} From step {begin:g} on; forecasts from step {ahead:g} on.", highlight=False)
     shown = Table(box=None, pad_edge=False)

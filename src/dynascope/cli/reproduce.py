@@ -4,13 +4,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 import dynascope
 from dynascope.budget import unlimited
 from dynascope.cli.options import AsJson, NoLimit, Scale, refuse_given
-from dynascope.cli.terminal import say
+from dynascope.cli.terminal import plain_console, say
 from dynascope.experiments.registry import headline, names
 
 app = typer.Typer(add_completion=False)
@@ -60,4 +59,4 @@ def _list(*, as_json: bool) -> None:
         table.add_column(column, no_wrap=column == "name")
     for entry in entries:
         table.add_row(*entry.values())
-    Console().print(table)
+    plain_console().print(table)

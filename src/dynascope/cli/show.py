@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 import xarray as xr
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from dynascope import monitor
 from dynascope.cli.options import AsJson, refuse_given
 from dynascope.cli.output import check_picture, describe, draw, watched
-from dynascope.cli.terminal import escape
+from dynascope.cli.terminal import plain_console
 from dynascope.monitor import journal
 from dynascope.records import Json, load, to_json
 
@@ -51,16 +51,18 @@ def show(
         print(to_json(described[0] if len(files) == 1 else dict(zip(map(str, files), described, strict=True))))
     elif len(files) > 1:
         names = monitor.comparing.run_names(list(files))
-        monitor.show.print_runs({names[str(file)]: record for file, record in records.items()}, Console())
+        monitor.show.print_runs({names[str(file)]: record for file, record in records.items()}, plain_console())
     elif watched(first):
-        monitor.show.print_run(first, Console())
+        monitor.show.print_run(first, plain_console())
     else:
         _print(first)
 
 
 def _read(file: Path) -> xr.Dataset:
-    record = monitor.open_run(file) if journal.is_run(file) else load(file)
-    return monitor.reading.of_now(record) if watched(record) else record
+    if journal.is_run(file):
+        return monitor.open_run(file)
+    record = load(file)
+    return monitor.reading.of_now(monitor.reading.checked_run(record, str(file))) if watched(record) else record
 
 
 def _describe(record: xr.Dataset) -> dict[str, Json]:
@@ -72,13 +74,13 @@ def _describe(record: xr.Dataset) -> dict[str, Json]:
 
 def _follow(folder: Path) -> None:
     """Print a run again when it has grown, until it ends."""
-    console, seen = Console(), 0
+    console, seen = plain_console(), 0
     while True:
         status, entries = journal.status(folder), journal.read(folder)
         if entries and len(entries) != seen:
             seen = len(entries)
             console.clear()
-            monitor.show.print_run(monitor.reading.assemble(entries), console)
+            monitor.show.print_run(monitor.reading.assemble(entries, repr(str(folder / journal.NAME))), console)
         if status != "live":
             console.print(f"this run is {status}", highlight=False)
             return
@@ -86,13 +88,11 @@ def _follow(folder: Path) -> None:
 
 
 def _print(record: xr.Dataset) -> None:
-    content, console = describe(record), Console()
-    console.print(
-        f"[bold]{content['provenance'].get('model', 'record')}[/]  digest {content['digest'][:12]}",
-        highlight=False,
-    )
+    content, console = describe(record), plain_console()
+    model = Text(str(content["provenance"].get("model", "record")), style="bold")
+    console.print(model + Text(f"  digest {content['digest'][:12]}", style="not bold"))
     for key, value in content["provenance"].items():
-        console.print(f"  {key}: {escape(json.dumps(value, ensure_ascii=False))}", highlight=False, soft_wrap=True)
+        console.print(f"  {key}: {json.dumps(value, ensure_ascii=False)}", highlight=False, soft_wrap=True)
     table = Table("variable", "dimensions", "least", "mean", "greatest", box=None, pad_edge=False)
     for name, entry in content["variables"].items():
         dims = ", ".join(f"{dim} {size}" for dim, size in entry["dimensions"].items())

@@ -11,14 +11,13 @@ from typing import Annotated, Any
 
 import typer
 import xarray as xr
-from rich.console import Console
 from rich.table import Table
 from typer.core import TyperGroup
 
 from dynascope.cli.options import AsJson, refuse_given
 from dynascope.cli.output import describe
 from dynascope.cli.simulate import FAMILIES, parse_numbers
-from dynascope.cli.terminal import escape
+from dynascope.cli.terminal import plain_console
 from dynascope.experiments.registry import find, names
 from dynascope.records import Json, save, to_json
 from dynascope.sweep import asked, gather, status
@@ -115,8 +114,8 @@ def show_status(out: Folder, as_json: AsJson = False) -> None:
     if found["failures"]:
         table = Table("configuration", "error", box=None, pad_edge=False)
         for each in found["failures"]:
-            table.add_row(escape(json.dumps(each["configuration"])), escape(each["error"]))
-        Console().print(table)
+            table.add_row(json.dumps(each["configuration"]), each["error"])
+        plain_console().print(table)
         print(f"tracebacks: {out / 'failures'}")
 
 

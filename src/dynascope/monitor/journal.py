@@ -11,7 +11,7 @@ import os
 import time
 import weakref
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +43,29 @@ def _line(entry: dict[str, Json]) -> bytes:
 
 
 @dataclass(frozen=True)
+class Settings:
+    """What is read of the settings of a run."""
+
+    model: str = ""
+    task: str = "classification"
+    answers: int = 0
+    width: int | None = None
+    samples: int = 100
+    loss_of_the_mean: float | None = None
+
+
+@dataclass(frozen=True)
 class _Start:
     """What the first entry of a run holds at least."""
 
     layers: list[str]
     classes: list[int]
-    settings: dict[str, Any]
+    settings: Settings
     device: str
+    skipped: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    weights: list[str] = field(default_factory=list)
+    class_names: list[str] | None = None
 
 
 @dataclass(frozen=True)

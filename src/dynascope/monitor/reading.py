@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -12,7 +13,8 @@ import xarray as xr
 from dynascope.deprecation import warn_renamed
 from dynascope.measure.separation import DEAD_BELOW, MARGIN, describe
 from dynascope.monitor import findings, journal
-from dynascope.records import Json, load, with_provenance
+from dynascope.records import Json, attribute, load, with_provenance
+from dynascope.schema import as_kind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,7 +118,45 @@ def open_run(path: str | os.PathLike[str]) -> RunRecord:
     Traceback (most recent call last):
     FileNotFoundError: there is no run in 'nowhere': it holds no journal.jsonl
     """
-    return of_now(load(path)) if Path(path).is_file() else assemble(journal.read(path))
+    if Path(path).is_file():
+        return of_now(checked_run(load(path), str(path)))
+    return assemble(journal.read(path), repr(str(Path(path) / journal.NAME)))
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is read of the parameters of a watched run's record."""
+
+    layers: list[str] = field(default_factory=list)
+    classes: list[Any] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    damaged: str = ""
+    final_state: str = ""
+
+
+def checked_run(record: xr.Dataset, place: str) -> xr.Dataset:
+    """Refuse a record that says it is of a watched run and does not look like one.
+
+    >>> checked_run(xr.Dataset(attrs={"model": '"watch"', "options": "[]"}), "run.nc")
+    Traceback (most recent call last):
+    ValueError: 'run.nc, options' is damaged, or dynascope did not write it: Expected `object`, got `array`
+    """
+    if record.attrs.get("model") != '"watch"':
+        return record
+    for name, kind in (("parameters", _Known), ("options", journal.Settings)):
+        if name in record.attrs:
+            as_kind(attribute(record, name), kind, f"{place}, {name}")
+    if record["step"].dtype.kind not in "iu" if "step" in record.coords else "step" in record.dims:
+        raise ValueError(f"{place!r} is damaged, or dynascope did not write it: its steps must be whole numbers")
+    for name in map(str, record.data_vars):
+        dims = ("step", *VARIABLES.get(_OLD.get(name, name), ((), ""))[0])
+        known = _OLD.get(name, name) in VARIABLES
+        if known and (record[name].dims != dims or record[name].dtype.kind not in "biuf"):
+            raise ValueError(
+                f"{place!r} is damaged, or dynascope did not write it: {name} must be numbers over {', '.join(dims)}"
+            )
+    return record
 
 
 def of_now(record: xr.Dataset) -> RunRecord:
@@ -130,8 +170,10 @@ def of_now(record: xr.Dataset) -> RunRecord:
     return RunRecord(renamed.data_vars, coords=renamed.coords, attrs=renamed.attrs)
 
 
-def assemble(entries: Sequence[Mapping[str, Json]]) -> RunRecord:
+def assemble(entries: Sequence[Mapping[str, Json]], place: str = "this run's journal") -> RunRecord:
     """Make the record of a run from the entries of its journal.
+
+    place: where they lie, for messages
 
     Dimensions are step, layer, class, source (class stepped on), output, feature; what was not measured at a step is
     NaN. Where a run was continued from an earlier step, the measurements that it makes again replace the old ones.
@@ -143,7 +185,9 @@ def assemble(entries: Sequence[Mapping[str, Json]]) -> RunRecord:
     """
     starts = [entry for entry in entries if entry.get("kind") == "start"]
     if not starts:
-        raise ValueError("this run's journal holds no beginning: it was cut off before its first measurement")
+        raise ValueError(
+            f"{place} holds no beginning: it was cut off before its first measurement, or is damaged there"
+        )
     start = dict(starts[0]) | {"weights": starts[-1].get("weights", [])}  # runs of version 0.1.0 began without them
     kept = _in_order([entry for entry in entries if entry.get("kind") == "measure"])
     parameters = {"layers": start["layers"], "classes": start["classes"], "skipped": start.get("skipped", {})}
@@ -156,7 +200,7 @@ def assemble(entries: Sequence[Mapping[str, Json]]) -> RunRecord:
     try:
         labelled = _labelled(start, kept)
     except (TypeError, ValueError, KeyError, OverflowError) as error:
-        raise ValueError(f"this run's journal holds measurements that do not fit together: {error}") from error
+        raise ValueError(f"{place} holds measurements that do not fit together: {error}") from error
     record = with_provenance(
         labelled,
         "watch",
@@ -203,7 +247,7 @@ def _labelled(start: Mapping[str, Json], kept: Sequence[Mapping[str, Json]]) -> 
         }
     )
     for name in {name for entry in kept for name in entry["numbers"]}:
-        values = _stack([entry["numbers"].get(name) for entry in kept])
+        values = _stack(name, [entry["numbers"].get(name) for entry in kept])
         called = _NAMES.get(name, name)
         dims, text = VARIABLES[called] if called in VARIABLES else ((), name.removeprefix("train_") + ", as given")
         found[called] = (("step", *dims), values, {"long_name": text})
@@ -235,10 +279,15 @@ def _in_order(entries: list[Mapping[str, Json]]) -> list[Mapping[str, Json]]:
     return kept
 
 
-def _stack(values: Sequence[Json]) -> np.ndarray:
+def _stack(name: str, values: Sequence[Json]) -> np.ndarray:
     """One array over steps; what is missing or shorter is filled with NaN."""
-    arrays = [None if value is None else np.asarray(value, dtype=float) for value in values]
+    try:
+        arrays = [None if value is None else np.asarray(value, dtype=float) for value in values]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} must be numbers, or lists of them ({error})") from error
     known = [array.shape for array in arrays if array is not None]
+    if len({len(shape) for shape in known}) > 1:
+        raise ValueError(f"{name} must have as many axes at every step, got shapes {known[0]} to {known[-1]}")
     shape = tuple(max(sizes) for sizes in zip(*known, strict=True))
     whole = np.full((len(arrays), *shape), np.nan)
     for place, array in enumerate(arrays):
