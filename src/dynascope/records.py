@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import xarray as xr
 
+from dynascope.checks import path_of
 from dynascope.schema import plain_json
 
 Json: TypeAlias = Any  # what JSON can hold: None, a truth value, number, text, list or dict of these
@@ -197,7 +198,7 @@ def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> Path:
 
     content = io.BytesIO()  # not straight into the file: after a full disk HDF5 takes the whole process down at exit
     stamped.to_netcdf(content, engine="h5netcdf", encoding=encoding)
-    return write_whole(Path(path), lambda place: place.write_bytes(content.getbuffer()))
+    return write_whole(path_of("path", path), lambda place: place.write_bytes(content.getbuffer()))
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
@@ -217,6 +218,8 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
         with temporary.open("rb") as stream:
             os.fsync(stream.fileno())
         os.replace(temporary, path)
+    except OSError as error:  # a full disk does not say where
+        raise OSError(error.errno, f"{error.strerror or error}, while writing", str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)
@@ -240,11 +243,16 @@ def _remove_leftovers(folder: Path) -> None:
     """
     for name in os.listdir(folder):
         found = re.fullmatch(rf"\..+\.{re.escape(platform.node())}-(\d+)-[0-9a-f]{{32}}(\.\w+)?", name)
-        if found and not _runs(int(found[1])):
+        if found and not process_runs(int(found[1])):
             (folder / name).unlink(missing_ok=True)
 
 
-def _runs(process: int) -> bool:
+def process_runs(process: int) -> bool:
+    """Say whether a process of this machine is alive.
+
+    >>> process_runs(os.getpid()), process_runs(99999999)
+    (True, False)
+    """
     try:
         os.kill(process, 0)  # signal 0 only asks
     except PermissionError:
@@ -312,7 +320,7 @@ def load(path: str | os.PathLike[str]) -> xr.Dataset:
     >>> run["a"].values.tolist()
     [1.0, 2.0]
     """
-    path = Path(path)
+    path = path_of("path", path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {str(path)!r}")
     with path.open("rb") as stream:

@@ -14,6 +14,7 @@ import xarray as xr
 from rich.table import Table
 from typer.core import TyperGroup
 
+from dynascope.cli.commands import Stopped
 from dynascope.cli.options import AsJson, refuse_given
 from dynascope.cli.output import describe
 from dynascope.cli.simulate import FAMILIES, parse_numbers
@@ -189,10 +190,10 @@ def _in_one_sentence(out: Path) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*tasks failed", category=RuntimeWarning)
             yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Stopped) as stop:
         found = status(out)
         print(f"stopped: {found['finished']} of {found['tasks']} finished; the same command goes on", file=sys.stderr)
-        raise typer.Exit(130) from None
+        raise typer.Exit(stop.status if isinstance(stop, Stopped) else 130) from None
 
 
 def _finish(table: xr.Dataset, out: Path, *, as_json: bool) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from dynascope.budget import require_room
-from dynascope.checks import ArrayLike, as_float, count, one_of, require
+from dynascope.checks import ArrayLike, as_float, count, listed, one_of, path_of, require
 from dynascope.data.corruption import checked_labels
 from dynascope.networks.measuring import MEASURES
 from dynascope.networks.network import Network
@@ -71,9 +71,11 @@ def vary(network: Network, given: Mapping[str, ArrayLike] | None, trials: int) -
     Traceback (most recent call last):
     ValueError: vary must name settings of the network, which has none, got 'slope'
     """
+    known = ", ".join(network.adjustable) or "none"
+    if given is not None and not isinstance(given, Mapping):
+        raise ValueError(f"vary must map settings of the network, which has {known}, to values, got {given!r}")
     for name in given or {}:
         if name not in network.adjustable:
-            known = ", ".join(network.adjustable) or "none"
             raise ValueError(f"vary must name settings of the network, which has {known}, got {name!r}")
     return per_trial(given or {}, trials, "vary: ")
 
@@ -204,7 +206,8 @@ def measures(
     >>> measures("load", LeNet(), {})
     ('load',)
     """
-    names = tuple(one_of("measures", each, MEASURES) for each in ((given,) if isinstance(given, str) else given))
+    chosen = [given] if isinstance(given, str) else listed("measures", given, f"names from {', '.join(MEASURES)}")
+    names = tuple(one_of("measures", each, MEASURES) for each in chosen)
     for x, y in probes.values():
         if y.dtype.kind != "f":
             continue
@@ -243,7 +246,7 @@ def npz(checkpoint: str | os.PathLike[str]) -> Path:
     Traceback (most recent call last):
     ValueError: checkpoint must end in .npz, got 'run.pt'
     """
-    path = Path(checkpoint)
+    path = path_of("checkpoint", checkpoint)
     if path.suffix != ".npz":
         raise ValueError(f"checkpoint must end in .npz, got {path.name!r}")
     return path

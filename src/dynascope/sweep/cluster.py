@@ -1,10 +1,15 @@
 """Packs on Dask: a cluster of this machine's cores, or one that runs already. The only file that knows Dask."""
 
+import glob
 import logging
+import os
+import platform
 import queue
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +18,7 @@ from urllib.parse import urlsplit
 
 import xarray as xr
 
+from dynascope.records import process_runs
 from dynascope.schema import read_json
 from dynascope.sweep.folder import Failure
 from dynascope.sweep.pack_runner import run_pack
@@ -151,12 +157,34 @@ def _local_cluster(workers: int | None) -> Iterator[distributed.LocalCluster]:
     They speak TLS with certificates made for this run alone: loopback is open to everyone on the machine, and Dask
     runs whatever it receives.
     """
+    prefix = f"dynascope-sweep-{platform.node()}-"
+    _remove_scratch(prefix)
     with (
-        tempfile.TemporaryDirectory(prefix="dynascope-sweep-", ignore_cleanup_errors=True) as scratch,
-        dask.config.set(_SETTINGS),
-        _started(workers, scratch) as cluster,
+        tempfile.TemporaryDirectory(prefix=f"{prefix}{os.getpid()}-", ignore_cleanup_errors=True) as scratch,
+        dask.config.set(_SETTINGS | {"temporary-directory": scratch}),
+        _whole(workers, scratch) as cluster,
     ):
         yield cluster
+
+
+def _remove_scratch(prefix: str) -> None:
+    """Remove what sweeps that were killed on this machine left behind."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{glob.escape(prefix)}*-*"):
+        process = folder.name.removeprefix(prefix).partition("-")[0]
+        if process.isdigit() and not process_runs(int(process)) and not folder.is_symlink():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _whole(workers: int | None, scratch: str) -> distributed.LocalCluster:
+    """Start the cluster beside this thread: who interrupts it waits until there is something to close."""
+    with ThreadPoolExecutor(1) as beside:
+        starting = beside.submit(_started, workers, scratch)
+        try:
+            return starting.result()
+        except BaseException:
+            if not starting.done() or not starting.exception():
+                starting.result().close()
+            raise
 
 
 def _started(workers: int | None, scratch: str) -> distributed.LocalCluster:
