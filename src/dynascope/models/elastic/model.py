@@ -293,7 +293,8 @@ class LocallyElastic(Gridded):
 
         Returns point (…grid, trial, time, class, sample, feature) and class_mean (…, trial, time, class, feature).
         A trial does not depend on how many others run, and sees the same noise at every noise level. With the exact
-        method its path depends on the saved times (its law does not). Source: elastic (1), (2), (4), (5).
+        method its path depends on which times are saved (its law does not), and a point of a grid equals the same model
+        alone to rounding, not to the last bit. Source: elastic (1), (2), (4), (5).
 
         >>> run = LocallyElastic().simulate(duration=2.0, samples=5, trials=3, save_points=4)
         >>> run["point"].dims, run["class_mean"].shape
