@@ -77,7 +77,8 @@ class ScalarNetwork(Family):
             raise ValueError(f"{missing} must be given with the other layer, or neither: then both are drawn, got None")
         super().__post_init__()
         if self.first is None or self.second is None:
-            self.width = _WIDTH if self.width is None else count("width", self.width)
+            given: int | None = self.width
+            self.width = _WIDTH if given is None else count("width", given)
         else:
             left_out("width", self.width, where="where weights are given")
             self.width = max(self.first.shape[-1], self.second.shape[-1])
@@ -162,7 +163,7 @@ class ScalarNetwork(Family):
             trials,
             len(saves),
             saved=2 * self.width + 5,
-            state=2 * self.width + 4 * (options["batch_size"] or 0),
+            state=2 * self.width + 4 * (batch_size or 0),
             steps=int(saves[-1]),
             precision=precision,
             width=self.width,
