@@ -10,7 +10,7 @@ import dynascope
 ROOT = Path(dynascope.__file__).parent
 # a file may import from its own row and from rows above
 ROWS = [
-    {"dynascope", "checks", "deprecation", "files", "lazy", "locks", "optional", "progress", "schema"},
+    {"dynascope", "budget", "checks", "deprecation", "files", "lazy", "locks", "optional", "progress", "schema"},
     {"records", "statistics"},
     {"models", "measure", "data"},
     {"networks", "monitor"},

@@ -89,7 +89,7 @@ def test_spring_block_defaults():
         "seed": 0,
         "save_points": 101,
         "dynamics": "overdamped",
-        "damping": 1.0,
+        "damping": None,
         "noise_decay": 0.0,
         "shared_noise": False,
         "truncate": None,

@@ -1,7 +1,9 @@
 """Values at the door: converted, or refused with a sentence that names the argument. Needs nothing but NumPy."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, TypeVar
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -109,6 +111,41 @@ def one_of(name: str, value: object, allowed: Sequence[str]) -> str:
     if value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
     return str(value)
+
+
+def listed(name: str, value: object, what: str) -> list[Any]:
+    """Accept a list, tuple or other sequence, but no text.
+
+    >>> listed("loggers", 5, "a list of loggers")
+    Traceback (most recent call last):
+    ValueError: loggers must be a list of loggers, got 5
+    """
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise ValueError(f"{name} must be {what}, got {value!r}")
+    return list(value)
+
+
+def path_of(name: str, value: object) -> Path:
+    """Accept the path of a file or folder.
+
+    >>> path_of("out", 5)
+    Traceback (most recent call last):
+    ValueError: out must be the path of a file or folder, got 5
+    """
+    if not isinstance(value, str | os.PathLike):
+        raise ValueError(f"{name} must be the path of a file or folder, got {value!r}")
+    return Path(value)
+
+
+def left_out(name: str, value: object, *, where: str) -> None:
+    """Refuse an argument that would have no effect.
+
+    >>> left_out("damping", 0.5, where="for the overdamped dynamics")
+    Traceback (most recent call last):
+    ValueError: damping must be left out for the overdamped dynamics, where it has no effect, got 0.5
+    """
+    if value is not None:
+        raise ValueError(f"{name} must be left out {where}, where it has no effect, got {value!r}")
 
 
 def increasing(name: str, values: object) -> np.ndarray:

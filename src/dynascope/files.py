@@ -29,6 +29,8 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
         with temporary.open("rb") as stream:
             os.fsync(stream.fileno())
         os.replace(temporary, path)
+    except OSError as error:  # a full disk does not say where
+        raise OSError(error.errno, f"{error.strerror or error}, while writing", str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)

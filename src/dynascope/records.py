@@ -21,10 +21,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import xarray as xr
 
+from dynascope.checks import path_of
 from dynascope.files import check_writable as check_writable
 from dynascope.files import write_text as write_text
 from dynascope.files import write_whole as write_whole
-from dynascope.schema import content_of
+from dynascope.schema import content_of, plain_json
 
 Json: TypeAlias = Any  # what JSON can hold: None, a truth value, number, text, list or dict of these
 FORMAT = 1
@@ -126,8 +127,8 @@ def attribute(dataset: xr.Dataset, name: str) -> Json:
     if name not in dataset.attrs:
         raise ValueError(f"this dataset has no attribute {name!r}; is it a record made by dynascope?")
     try:
-        return json.loads(dataset.attrs[name])
-    except (TypeError, ValueError):
+        return plain_json(dataset.attrs[name])
+    except (TypeError, ValueError, RecursionError):
         return dataset.attrs[name]  # an attribute of the user's own
 
 
@@ -197,7 +198,7 @@ def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> Path:
 
     content = io.BytesIO()  # not straight into the file: after a full disk HDF5 takes the whole process down at exit
     stamped.to_netcdf(content, engine="h5netcdf", encoding=encoding)
-    return write_whole(Path(path), lambda place: place.write_bytes(content.getbuffer()))
+    return write_whole(path_of("path", path), lambda place: place.write_bytes(content.getbuffer()))
 
 
 def to_json(content: Json) -> str:
@@ -226,7 +227,7 @@ def load(path: str | os.PathLike[str]) -> xr.Dataset:
     >>> run["a"].values.tolist()
     [1.0, 2.0]
     """
-    path = Path(path)
+    path = path_of("path", path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {str(path)!r}")
     with path.open("rb") as stream:

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -15,6 +15,23 @@ import numpy as np
 T = TypeVar("T")
 _SUM = re.compile(r'(?s)(.*),\n  "sum": "([0-9a-f]{64})"\n}\s*')
 Whole = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]  # a number of things, which floats hold too
+_DIGITS = 21  # of 2**64, with a sign
+
+
+def plain_json(text: str) -> Any:
+    """Read JSON text whose whole numbers fit into 64 bits: no file holds larger ones, and arithmetic fails on them.
+
+    >>> plain_json("1" * 30)
+    Traceback (most recent call last):
+    ValueError: a whole number beyond 2**64
+    """
+
+    def bounded(digits: str) -> int:
+        if len(digits) > _DIGITS or abs(int(digits)) >= 2**64:
+            raise ValueError("a whole number beyond 2**64")
+        return int(digits)
+
+    return json.loads(text, parse_int=bounded)
 
 
 def parse_json(text: str, kind: type[T], place: str) -> T:
@@ -30,7 +47,7 @@ def parse_json(text: str, kind: type[T], place: str) -> T:
     ValueError: 'numbers.json' is damaged, or dynascope did not write it: Expected `int`, got `str` - at `$[...][1]`
     """
     try:
-        content = json.loads(text)
+        content = plain_json(text)
         if "\\ud" in text.lower():
             json.dumps(content, ensure_ascii=False).encode()  # halves of a character cannot be written again
     except (ValueError, RecursionError) as error:  # numbers may be too long, too

@@ -3,8 +3,10 @@
 import json
 import platform
 import random
+import shutil
 import uuid
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,9 +19,10 @@ from dynascope.monitor import journal, open_run
 STEPS = 25
 
 
-@pytest.fixture
-def run(tmp_path):
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
     """The folder of a run with 26 measurements."""
+    tmp_path = tmp_path_factory.mktemp("made")
     torch.manual_seed(0)
     x, y = torch.randn(60, 4), torch.arange(60) % 3
     with watch(
@@ -29,6 +32,12 @@ def run(tmp_path):
             w.step(loss=1.0)
     (tmp_path / "w" / "record.nc").unlink()
     return tmp_path / "w"
+
+
+@pytest.fixture
+def run(made, tmp_path):
+    """A copy of it to spoil."""
+    return Path(shutil.copytree(made, tmp_path / "w"))
 
 
 def flip(path, line, at=40):
@@ -102,3 +111,41 @@ def test_right_checksums_over_something_else(run, command, entry):
         assert code in (0, 2)
         assert "Traceback" not in out + err
         assert code == 0 or "journal" in err
+
+
+def rewrite(run, place, change):
+    """Change one entry of a journal, with the right checksum."""
+    path = run / journal.NAME
+    lines = path.read_bytes().splitlines(keepends=True)
+    text = json.dumps(change(json.loads(lines[place].split(b" ", 1)[1]))).encode()
+    path.write_bytes(b"".join([*lines[:place], b"%08x %s\n" % (zlib.crc32(text), text), *lines[place + 1 :]]))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"layers": ["[/bold]", "[red]", "x"]},
+        {"skipped": None},
+        {"notes": 3},
+        {"weights": 3},
+        {"class_names": {}},
+        {"settings": {"answers": 10**400}},
+        {"settings": {"answers": [1]}},
+        {"settings": {"loss_of_the_mean": 10**400}},
+        {"settings": {"samples": "x"}},
+    ],
+)
+def test_beginnings_that_hold_something_else(run, command, change):
+    rewrite(run, 0, lambda entry: entry | change)
+    for name in ("show", "report", "runs"):
+        code, _, err = command(name, run)
+        assert code in (0, 2)
+        assert code == 0 or "journal.jsonl' holds" in " ".join(err.split())
+
+
+def test_measurements_with_other_axes_are_named(run, command):
+    rewrite(run, 3, lambda entry: entry | {"numbers": entry["numbers"] | {"probe_loss": [1.0]}})
+    code, _, err = command("show", run)
+    words = " ".join(err.split())
+    assert code == 2
+    assert "journal.jsonl' holds measurements that do not fit together: probe_loss must have as many axes" in words

@@ -79,3 +79,43 @@ def test_results_write_no_markup_of_theirs(tmp_path, command):
         assert "<script" not in text
         assert "<b>" not in text
         assert "<i>" not in text
+
+
+STEPS = {"step": np.arange(3)}
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        xr.Dataset({"loads": ("step", [1.0, 2.0, 3.0])}, STEPS),
+        xr.Dataset({"probe_loss": ("step", list("abc"))}, STEPS),
+        xr.Dataset({"probe_loss": ("step", [1.0, 2.0, 3.0])}, {"step": list("abc")}),
+        xr.Dataset({"probe_loss": ("step", [1.0, 2.0, 3.0])}),
+        xr.Dataset({"probe_loss": ("step", [1.0, 2.0, 3.0])}, STEPS, attrs={"options": "[]"}),
+        xr.Dataset({"probe_loss": ("step", [1.0, 2.0, 3.0])}, STEPS, attrs={"parameters": '{"classes": 3}'}),
+    ],
+)
+def test_records_that_are_no_watched_runs(tmp_path, command, run):
+    save(run.assign_attrs(model='"watch"'), tmp_path / "run.nc")
+    for words in (["show"], ["show", "--out", "a.png"], ["report"]):
+        code, _, err = command(words[0], tmp_path / "run.nc", *words[1:])
+        assert code == 2
+        assert "run.nc" in err
+        assert "dynascope did not write it" in " ".join(err.split())
+
+
+def test_names_are_no_markup(tmp_path, command):
+    named = xr.Dataset({"[red]": ("[bold]", [1.0, 2.0])}, attrs={"model": '"[/bold]"', "[/a]": "[/b]"})
+    save(named, tmp_path / "run.nc")
+    code, out, _ = command("show", tmp_path / "run.nc")
+    assert code == 0
+    assert all(word in out for word in ("[red]", "[bold]", "[/bold]", "[/a]", "[/b]"))
+
+
+@pytest.mark.ci
+def test_class_means_that_never_move(tmp_path, command):
+    still = xr.DataArray(np.ones((6, 30, 3, 3)), dims=("trial", "time", "class", "feature"))
+    save(still.assign_coords(time=np.arange(30.0)).to_dataset(name="class_mean"), tmp_path / "run.nc")
+    for words in (["estimate", "elastic"], ["imitate", "--geometry", "logits"]):
+        code, _, err = command(*words, tmp_path / "run.nc")
+        assert code in (0, 1), err

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
+from dynascope.cli.terminal import plain_console
 from dynascope.experiments.claims import Finding, summary
 
 _COLOURS = {
@@ -30,8 +30,8 @@ def print_claims(findings: Sequence[Finding]) -> None:
         table.add_column(title, overflow="fold")
     for each in findings:
         numbers = each.note if each.verdict == "not run" and each.note else summary(each)
-        table.add_row(f"[{_COLOURS[each.verdict]}]{each.verdict}[/]", *map(escape, (each.id, each.source, numbers)))
-    Console().print(table)
+        table.add_row(Text(each.verdict, style=_COLOURS[each.verdict]), each.id, each.source, numbers)
+    plain_console().print(table)
 
 
 def exit_by_verdict(claims: Sequence[Finding], scale: str) -> None:

@@ -1,7 +1,12 @@
 """The commands by name, and what happens to their errors."""
 
 import ast
+import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -73,10 +78,54 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
         raise typer.Exit
 
 
-def main() -> None:
-    """Run the command line; errors of use are one sentence and exit status 2."""
+class Stopped(BaseException):
+    """A signal asked this program to end: no error, and not typer's to handle."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.status = 128 + number
+
+
+def _stop(number: int, _frame: object) -> None:
+    signal.signal(number, signal.SIG_DFL)  # the second one ends it at once
+    raise Stopped(number)
+
+
+def _ask_again(lost: Any) -> None:
+    """A signal that comes while Python collects garbage is lost there: send it again a moment later."""
+    if not isinstance(lost.exc_value, Stopped):
+        sys.__unraisablehook__(lost)
+        return
+    number = lost.exc_value.status - 128
+    signal.signal(number, _stop)
+    threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let what is open be closed where a signal ends the program, and say so."""
+    if threading.current_thread() is not threading.main_thread():  # where handlers cannot be set
+        yield
+        return
+    before = {number: signal.signal(number, _stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    hook, sys.unraisablehook = sys.unraisablehook, _ask_again
     try:
-        app()
+        yield
+    except Stopped as stop:
+        name = signal.Signals(stop.status - 128).name
+        typer.echo(f"stopped by {name}: what is finished is kept, and the same command goes on", err=True)
+        sys.exit(stop.status)
+    finally:
+        sys.unraisablehook = hook
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def main() -> None:
+    """Run the command line; errors of use are one sentence and exit status 2, signals end it with 130 or 143."""
+    try:
+        with _stoppable():
+            app()
     except (ValueError, FloatingPointError, OSError, MissingPackageError) as error:
         _complain(str(error))
     except _memory_errors() as error:

@@ -4,10 +4,10 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from dynascope.cli.options import AsJson
+from dynascope.cli.terminal import plain_console
 from dynascope.data.folder import data_folder, data_sets, fetch
 from dynascope.records import to_json
 
@@ -29,7 +29,7 @@ def list_data(as_json: AsJson = False) -> None:
     table = Table("name", "here", "comes from", box=None, pad_edge=False)
     for entry in entries:
         table.add_row(entry["name"], "yes" if entry["here"] else "no", entry["source"])
-    Console().print(table)
+    plain_console().print(table)
 
 
 @app.command("path")

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 import xarray as xr
-from rich.console import Console
 from rich.table import Table
 
 from dynascope.cli.options import AsJson, Place
 from dynascope.cli.output import check_place, write
+from dynascope.cli.terminal import plain_console
 from dynascope.models.elastic.recorded import estimate_recorded, load_class_means
 from dynascope.models.spring_block.estimate import estimate_chain
 from dynascope.records import digest, load
@@ -76,7 +76,7 @@ def _print_chain(found: xr.Dataset) -> None:
     for name in ("friction_right", "friction_left", "noise", "friction_difference", "time_scale", "target"):
         low, high = (float(found[f"{name}_{end}"]) for end in ("low", "high"))
         table.add_row(found[name].attrs["long_name"], f"{float(found[name]):.4g}", f"{low:.4g} … {high:.4g}")
-    console = Console()
+    console = plain_console()
     console.print(table)
     verdict = "ok" if bool(found["ok"]) else f"not ok: {found.attrs['reason']}"
     console.print(f"residual {float(found['residual']):.3g}; {verdict}", highlight=False, soft_wrap=True)
@@ -91,7 +91,7 @@ def _print_strengths(found: xr.Dataset) -> None:
         span = f"{interval[0]:.4g} … {interval[1]:.4g}" if interval else ""
         tail = f"tail_index_{name}"
         table.add_row(title, f"{float(last[key]):.4g}", span, f"{float(found[tail]):.3g}" if tail in found else "")
-    console = Console()
+    console = plain_console()
     console.print(table)
     verdict = "ok" if bool(found["ok"]) else f"not ok: {found.attrs['reason']}"
     console.print(f"from time {float(found['reference_time']):g} on; {verdict}", highlight=False, soft_wrap=True)

@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 import xarray as xr
-from rich.console import Console
 from rich.table import Table
 
 import dynascope
 from dynascope import plots
-from dynascope.cli.options import AsJson
-from dynascope.cli.terminal import say
+from dynascope.budget import unlimited
+from dynascope.cli.options import AsJson, NoLimit, refuse_given
+from dynascope.cli.terminal import plain_console, say
 from dynascope.imitation.pipeline import Training, imitate_to, train
 from dynascope.imitation.procedure import Options, check_options
 from dynascope.imitation.runs import Recorded, class_means
@@ -43,6 +43,7 @@ def imitate(
     reference_time: Annotated[float | None, typer.Option(help="Where imitation begins; found if not given.")] = None,
     seed: Annotated[int, typer.Option(help="Of networks, splits, bootstrap and SDE.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for records, pictures and report.")] = Path("results/imitation"),
+    no_limit: NoLimit = False,
     as_json: AsJson = False,
 ) -> None:
     """Train networks (or take recorded ones), estimate a locally elastic model and show how well it imitates them.
@@ -55,10 +56,10 @@ def imitate(
     check_options(names, **options)
     training = Training(data, trials, steps, per_class, learning_rate, seed)
     if run:
-        _require_no_training(context)
+        refuse_given(context, ("data", "trials", "steps", "per_class", "learning_rate"), "where runs are given")
         class_means(run)  # what cannot be read is refused before a folder is made
     out.mkdir(parents=True, exist_ok=True)
-    with held_lock(out / ".lock") as held:
+    with held_lock(out / ".lock") as held, unlimited(no_limit):
         if not held:
             raise ValueError(f"--out must be a folder where no imitation is running, got {str(out)!r}, where one is")
         recorded: Recorded | None = run
@@ -82,16 +83,6 @@ def _tell(result: xr.Dataset, files: dict[str, Path], *, as_json: bool) -> None:
         print(f"{name}: {path}")
 
 
-def _require_no_training(context: typer.Context) -> None:
-    """An option without effect is an error."""
-    for name in ("data", "trials", "steps", "per_class", "learning_rate"):
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            raise ValueError(
-                f"--{name.replace('_', '-')} must be left out where runs are given, whose networks are trained already"
-            )
-
-
 def _draw(result: xr.Dataset, out: Path) -> dict[str, Path]:
     """Pictures and report, which is written last and names its result; those of the same result are kept."""
     files = {"picture": out / "imitation.png", "report": out / "report.html"}
@@ -105,7 +96,7 @@ def _draw(result: xr.Dataset, out: Path) -> dict[str, Path]:
 
 
 def _print(result: xr.Dataset) -> None:
-    console = Console()
+    console = plain_console()
     begin, ahead = float(result["reference_time"]), float(result["forecast_time"])
     console.print(f"{EXPLAINED} From step {begin:g} on; forecasts from step {ahead:g} on.", highlight=False)
     shown = Table(box=None, pad_edge=False)

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from dynascope.cli.output import check_picture, draw, watched
+from dynascope.cli.output import draw, watched
 from dynascope.monitor import open_run
-from dynascope.records import attribute
+from dynascope.records import attribute, check_writable
 from dynascope.schema import content_of
 
 app = typer.Typer(add_completion=False)
@@ -20,7 +20,9 @@ def report(
 ) -> None:
     """Write one HTML file about a run that was watched: what it shows, with pictures."""
     place = out or (run if run.is_dir() else run.parent) / "report.html"
-    check_picture(place)
+    if place.suffix != ".html":
+        raise ValueError(f"out must end in .html, got {place.name!r}; `dynascope show --out` draws pictures")
+    check_writable(place)
     record = open_run(run)
     if not watched(record):
         raise ValueError(f"run must be one that was watched, got a record of {attribute(record, 'model')}")

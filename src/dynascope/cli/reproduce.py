@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 import dynascope
-from dynascope.cli.options import AsJson, Scale
-from dynascope.cli.terminal import say
+from dynascope.budget import unlimited
+from dynascope.cli.options import AsJson, NoLimit, Scale, refuse_given
+from dynascope.cli.terminal import plain_console, say
 from dynascope.experiments.registry import headline, names
 
 app = typer.Typer(add_completion=False)
@@ -17,20 +17,26 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def reproduce(
+    context: typer.Context,
     name: Annotated[str | None, typer.Argument(help="An experiment, such as spring_block/phase_diagram.")] = None,
     scale: Scale = "laptop",
     out: Annotated[Path, typer.Option(help="Folder below which the files are written.")] = Path("results"),
     list_all: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    no_limit: NoLimit = False,
     as_json: AsJson = False,
 ) -> None:
     """Run one figure or equation, with its files. Exit status 1 if a claim that the scale settles fails."""
     if list_all:
+        refuse_given(context, ("scale", "out", "no_limit"), "with --list")
+        if name is not None:
+            raise ValueError(f"name must be left out with --list, which lists all experiments, got {name!r}")
         _list(as_json=as_json)
         return
     if name is None:
         raise ValueError("name must be given; `dynascope reproduce --list` shows what there is")
     say(f"running {name} at scale {scale} …")
-    result = dynascope.report.reproduce(name, scale, out)
+    with unlimited(no_limit):
+        result = dynascope.report.reproduce(name, scale, out)
     files = {key: str(path) for key, path in result.files.items()}
     if as_json:
         claims = [claim.to_json() for claim in result.claims]
@@ -53,4 +59,4 @@ def _list(*, as_json: bool) -> None:
         table.add_column(column, no_wrap=column == "name")
     for entry in entries:
         table.add_row(*entry.values())
-    Console().print(table)
+    plain_console().print(table)

@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from dynascope.cli.options import AsJson
+from dynascope.cli.terminal import plain_console
 from dynascope.monitor import journal
 from dynascope.monitor.reading import assemble
 from dynascope.monitor.tables import final_values, short
@@ -40,15 +39,15 @@ def runs(
         return
     table = Table(*found[0], box=None, pad_edge=False)
     for each in found:
-        table.add_row(*(short(value) if isinstance(value, float) else escape(str(value)) for value in each.values()))
-    Console().print(table)
+        table.add_row(*(short(value) if isinstance(value, float) else str(value) for value in each.values()))
+    plain_console().print(table)
 
 
 def _describe(place: Path) -> dict[str, Json]:
     entries = journal.read(place)
     head = next((entry for entry in entries if entry["kind"] == "start"), None)
     steps = [entry["step"] for entry in entries if entry["kind"] == "measure"]
-    last = final_values(assemble(entries)) if steps else {}
+    last = final_values(assemble(entries, repr(str(place / journal.NAME)))) if steps else {}
     return {
         "run": str(place),
         "status": journal.status(place),

@@ -8,14 +8,13 @@ from typing import Annotated
 
 import typer
 import xarray as xr
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from dynascope import monitor
-from dynascope.cli.options import AsJson
+from dynascope.cli.options import AsJson, refuse_given
 from dynascope.cli.output import check_picture, describe, draw, watched
+from dynascope.cli.terminal import plain_console
 from dynascope.monitor import journal
 from dynascope.records import Json, load, to_json
 from dynascope.schema import content_of
@@ -26,6 +25,7 @@ _PAUSE = 1.0  # seconds between two looks at a run that goes on
 
 @app.command()
 def show(
+    context: typer.Context,
     files: Annotated[list[Path], typer.Argument(help="A record written by dynascope, or folders of runs.")],
     out: Annotated[Path | None, typer.Option(help="Also draw it to this .png, .svg or .html file.")] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Show a run again whenever it has been measured.")] = False,
@@ -37,6 +37,7 @@ def show(
     if len(files) > 1 and (out is not None or follow):
         raise ValueError(f"files must be one to be drawn or followed, got {len(files)}")
     if follow:
+        refuse_given(context, ("out", "as_json"), "with --follow")
         with content_of(str(files[0])):
             _follow(files[0])
         return
@@ -58,9 +59,9 @@ def _show(records: dict[Path, xr.Dataset], out: Path | None, *, as_json: bool) -
         print(to_json(described[0] if len(files) == 1 else dict(zip(map(str, files), described, strict=True))))
     elif len(files) > 1:
         names = monitor.comparing.run_names(list(files))
-        monitor.show.print_runs({names[str(file)]: record for file, record in records.items()}, Console())
+        monitor.show.print_runs({names[str(file)]: record for file, record in records.items()}, plain_console())
     elif watched(first):
-        monitor.show.print_run(first, Console())
+        monitor.show.print_run(first, plain_console())
     else:
         _print(first)
 
@@ -78,13 +79,13 @@ def _describe(record: xr.Dataset) -> dict[str, Json]:
 
 def _follow(folder: Path) -> None:
     """Print a run again when it has grown, until it ends."""
-    console, seen = Console(), 0
+    console, seen = plain_console(), 0
     while True:
         status, entries = journal.status(folder), journal.read(folder)
         if entries and len(entries) != seen:
             seen = len(entries)
             console.clear()
-            monitor.show.print_run(monitor.reading.assemble(entries), console)
+            monitor.show.print_run(monitor.reading.assemble(entries, repr(str(folder / journal.NAME))), console)
         if status != "live":
             console.print(f"this run is {status}", highlight=False)
             return
@@ -92,17 +93,17 @@ def _follow(folder: Path) -> None:
 
 
 def _print(record: xr.Dataset) -> None:
-    content, console = describe(record), Console()
-    model = str(content["provenance"].get("model", "record"))
-    console.print(Text(model, style="bold") + Text(f"  digest {content['digest'][:12]}", style="not bold"))
+    content, console = describe(record), plain_console()
+    model = Text(str(content["provenance"].get("model", "record")), style="bold")
+    console.print(model + Text(f"  digest {content['digest'][:12]}", style="not bold"))
     for key, value in content["provenance"].items():
-        console.print(Text(f"  {key}: {json.dumps(value, ensure_ascii=False)}"), soft_wrap=True)
+        console.print(f"  {key}: {json.dumps(value, ensure_ascii=False)}", highlight=False, soft_wrap=True)
     table = Table("variable", "dimensions", "least", "mean", "greatest", box=None, pad_edge=False)
     for name, entry in content["variables"].items():
         dims = ", ".join(f"{dim} {size}" for dim, size in entry["dimensions"].items())
         table.add_row(
-            escape(name),
-            escape(dims),
+            name,
+            dims,
             *(f"{entry[k]:.4g}" if k in entry else "" for k in ("least", "mean", "greatest")),
         )
     console.print(table)

@@ -9,8 +9,9 @@ from typing import Annotated, Any, get_args
 import numpy as np
 import typer
 
+from dynascope.budget import unlimited
 from dynascope.checks import ArrayLike
-from dynascope.cli.options import AsJson, Place
+from dynascope.cli.options import AsJson, NoLimit, Place
 from dynascope.cli.output import check_place, write
 from dynascope.models.deep_linear import DeepLinear
 from dynascope.models.elastic import LocallyElastic
@@ -66,7 +67,7 @@ def simulate_command(family: str, model: type[Any]) -> Callable[..., None]:
     runs = {k: v for k, v in inspect.signature(model.simulate).parameters.items() if k not in hidden}
 
     def command(**given: Any) -> None:
-        out, as_json = given.pop("out"), given.pop("as_json")
+        out, as_json, no_limit = given.pop("out"), given.pop("as_json"), given.pop("no_limit")
         check_place(out, family)
         values = {name: _value(name, given[name], makes[name]) for name in makes}
         varied = {
@@ -74,9 +75,10 @@ def simulate_command(family: str, model: type[Any]) -> Callable[..., None]:
             for name, value in values.items()
             if isinstance(value, np.ndarray) and makes[name].annotation == ParameterValue
         }
-        run = model(**{**values, **grid(**varied)}).simulate(
-            **{name: _value(name, given[name], runs[name]) for name in runs}
-        )
+        with unlimited(no_limit):
+            run = model(**{**values, **grid(**varied)}).simulate(
+                **{name: _value(name, given[name], runs[name]) for name in runs}
+            )
         write(run, out or Path("results") / f"{family}-{digest(run)[:12]}.nc", as_json=as_json)
 
     help_texts = _help_texts(model)
@@ -84,6 +86,7 @@ def simulate_command(family: str, model: type[Any]) -> Callable[..., None]:
     keyword = inspect.Parameter.KEYWORD_ONLY
     flags += [
         inspect.Parameter("out", keyword, default=None, annotation=Place),
+        inspect.Parameter("no_limit", keyword, default=False, annotation=NoLimit),
         inspect.Parameter("as_json", keyword, default=False, annotation=AsJson),
     ]
     command.__signature__ = inspect.Signature(flags)  # type: ignore[attr-defined]

@@ -11,18 +11,19 @@ from typing import Annotated, Any
 
 import typer
 import xarray as xr
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from typer.core import TyperGroup
 
-from dynascope.cli.options import AsJson
+from dynascope.cli.commands import Stopped
+from dynascope.cli.options import AsJson, refuse_given
 from dynascope.cli.output import describe
 from dynascope.cli.simulate import FAMILIES, parse_numbers
+from dynascope.cli.terminal import plain_console
 from dynascope.experiments.registry import find, names
 from dynascope.records import Json, save, to_json
 from dynascope.sweep import asked, gather, status
 from dynascope.sweep import sweep as run_sweep
+from dynascope.sweep.running import HERE
 from dynascope.sweep.workload import Workload, as_workload
 
 Word = bool | int | float | str | None  # what a user can type as a value
@@ -61,6 +62,7 @@ def sweep() -> None:
 
 @app.command()
 def run(
+    context: typer.Context,
     experiment: Annotated[
         str, typer.Argument(help="An experiment (`reproduce --list`), a model family, or your own as module:function.")
     ],
@@ -78,9 +80,15 @@ def run(
 ) -> None:
     """Run what is not yet finished. `dynascope sweep EXPERIMENT …` does the same. Exit status 1 if a task failed."""
     place = out or Path("sweeps") / experiment.replace("/", "-").replace(":", "-")
+    workload = _find(experiment, scale)
+    _refuse_idle(context, scheduler)
+    if experiment not in names():
+        refuse_given(context, ["scale"], "for what has no config")
+    if workload.seconds is None:
+        refuse_given(context, ["pack_seconds"], "for what is not packed")
     with _in_one_sentence(place):
         table = run_sweep(
-            _find(experiment, scale),
+            workload,
             {name: parse_values(name, text) for name, text in _named("grid", grid)},
             place,
             seeds=_seeds(seeds),
@@ -107,13 +115,14 @@ def show_status(out: Folder, as_json: AsJson = False) -> None:
     if found["failures"]:
         table = Table("configuration", "error", box=None, pad_edge=False)
         for each in found["failures"]:
-            table.add_row(escape(json.dumps(each["configuration"])), escape(each["error"]))
-        Console().print(table)
+            table.add_row(json.dumps(each["configuration"]), each["error"])
+        plain_console().print(table)
         print(f"tracebacks: {out / 'failures'}")
 
 
 @app.command()
 def retry(
+    context: typer.Context,
     out: Folder,
     experiment: Annotated[
         str | None, typer.Argument(help="For code of your own: the module:function that the sweep runs.")
@@ -138,6 +147,7 @@ def retry(
     if experiment is not None and experiment != recorded:
         raise ValueError(f"experiment must be the one that this sweep runs, {recorded!r}, got {experiment!r}")
     workload = _find(recorded, scale)
+    _refuse_idle(context, scheduler)
     with _in_one_sentence(out):
         table = run_sweep(
             workload,
@@ -165,6 +175,14 @@ def gather_results(
     _write(gather(folder), out or folder / "table.nc", as_json=as_json)
 
 
+def _refuse_idle(context: typer.Context, scheduler: str | None) -> None:
+    """Options about workers and schedulers are for those that there are."""
+    if scheduler == HERE:
+        refuse_given(context, ("workers", "timeout", "trust_network"), "where this process works itself")
+    elif scheduler is None:
+        refuse_given(context, ["trust_network"], "without the address of a scheduler")
+
+
 @contextmanager
 def _in_one_sentence(out: Path) -> Iterator[None]:
     """Say what an interruption leaves; what failed is said at the end, not by a warning."""
@@ -172,14 +190,14 @@ def _in_one_sentence(out: Path) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*tasks failed", category=RuntimeWarning)
             yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Stopped) as stop:
         try:
             found = status(out)
             done = f"{found['finished']} of {found['tasks']} finished"
         except ValueError:  # there is no plan yet
             done = "nothing was begun"
         print(f"stopped: {done}; the same command goes on", file=sys.stderr)
-        raise typer.Exit(130) from None
+        raise typer.Exit(stop.status if isinstance(stop, Stopped) else 130) from None
 
 
 def _finish(table: xr.Dataset, out: Path, *, as_json: bool) -> None:

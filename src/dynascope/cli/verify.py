@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 import dynascope
+from dynascope.budget import unlimited
 from dynascope.cli.claims import exit_by_verdict, print_claims
-from dynascope.cli.options import AsJson, Scale
+from dynascope.cli.options import AsJson, NoLimit, Scale
 from dynascope.cli.terminal import say
 from dynascope.experiments.claims import Finding
 from dynascope.experiments.registry import names
@@ -33,6 +34,7 @@ def verify(
             help="Folder for record, picture and claims of each experiment; what is there already is not rerun."
         ),
     ] = None,
+    no_limit: NoLimit = False,
     as_json: AsJson = False,
 ) -> None:
     """Hold what papers state against simulation. Exit status 1 if a claim that the scale settles fails."""
@@ -45,11 +47,12 @@ def verify(
     claims: list[Finding] = []
     begun = last = time.perf_counter()
     total = len(names(chosen))
-    for index, (name, judged) in enumerate(report.verify(chosen, scale, figures=figures, root=keep), 1):
-        now = time.perf_counter()
-        found = ", ".join(sorted({claim.verdict for claim in judged}))
-        say(f"{index}/{total} {name}: {found} ({results.duration(now - last)})")
-        claims, last = claims + list(judged), now
+    with unlimited(no_limit):
+        for index, (name, judged) in enumerate(report.verify(chosen, scale, figures=figures, root=keep), 1):
+            now = time.perf_counter()
+            found = ", ".join(sorted({claim.verdict for claim in judged}))
+            say(f"{index}/{total} {name}: {found} ({results.duration(now - last)})")
+            claims, last = claims + list(judged), now
     if as_json:
         print(report.claims_json(claims))
     else:

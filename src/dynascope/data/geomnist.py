@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dynascope.budget import require_room
 from dynascope.checks import Given, count
 
 SHAPES = ("ellipse", "rectangle", "triangle")
@@ -36,6 +37,7 @@ def geomnist(
     ((6, 1, 32, 32), 'float32', [0, 0, 1, 1, 2, 2])
     """
     per_class, seed, size = count("per_class", per_class), count("seed", seed, at_least=0), count("size", size)
+    require_room({"per_class": per_class, "size": size}, 2 * len(SHAPES) * per_class * size**2, precision="float32")
     images = [_draw(shape, per_class, np.random.default_rng([seed, k]), size) for k, shape in enumerate(_EDGES)]
     return np.concatenate(images)[:, None], np.repeat(np.arange(len(SHAPES)), per_class)
 

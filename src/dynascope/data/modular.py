@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from dynascope.budget import require_room
 from dynascope.checks import Given, count, one_of, require, scalar
 
 OPERATIONS = ("division", "addition", "subtraction", "multiplication")
@@ -28,6 +29,7 @@ def modular_arithmetic(
     modulus, share = count("modulus", modulus, at_least=2), scalar("train_share", train_share, above=0.0)
     require("train_share", np.array(share), np.array(share < 1), "be below 1")
     one_of("operation", operation, OPERATIONS)
+    require_room({"modulus": modulus}, 4 * modulus**2)
     a, b = (each.ravel() for each in np.meshgrid(np.arange(modulus), np.arange(modulus), indexing="ij"))
     if operation == "division":
         if any(modulus % k == 0 for k in range(2, int(modulus**0.5) + 1)):

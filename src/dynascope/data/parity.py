@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
+from dynascope.budget import require_room
 from dynascope.checks import ArrayLike, Given, count, require, scalar
 
 
@@ -59,6 +60,7 @@ class SparseParity:
         [3, 3]
         """
         size, random = count("size", size), np.random.default_rng(count("seed", seed, at_least=0))
+        require_room({"size": size, "skills": self.skills}, size * (self.skills + self.bits))
         if skill is None:
             ranks = random.choice(self.skills, size, p=self.frequency) + 1
         else:

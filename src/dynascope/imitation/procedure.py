@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from dynascope.checks import Given, count, one_of, scalar
+from dynascope.checks import Given, count, listed, one_of, scalar
 from dynascope.imitation import judging
 from dynascope.imitation.clouds import collapse, noise_covariance, separability
 from dynascope.imitation.runs import Recorded, class_means
@@ -126,8 +126,10 @@ def check_options(
 
 def _names(geometry: str | Sequence[str], procedure: str) -> list[str]:
     allowed = MODELS if procedure == "followed" else ("isotropic", "logits")
-    names = list(allowed) if isinstance(geometry, str) and geometry == "all" else geometry
-    names = [names] if isinstance(names, str) else list(names)
+    if isinstance(geometry, str):
+        names = list(allowed) if geometry == "all" else [geometry]
+    else:
+        names = listed("geometry", geometry, f"names from {', '.join(allowed)}, or all")
     for name in names:
         one_of("geometry", name, allowed)
     if not names or len(set(names)) < len(names):

@@ -81,8 +81,9 @@ def _checked(means: xr.DataArray) -> xr.DataArray:
         raise ValueError(f"run must hold at least 2 classes, got {means.sizes['class']}")
     if "time" not in means.coords:
         raise ValueError("run must say at which times its class means were taken: it has no coordinate time or step")
-    if means.dtype.kind not in "biuf" or means["time"].dtype.kind not in "iuf":
-        raise ValueError(f"run must hold numbers, got {means.dtype} at times of {means['time'].dtype}")
+    for name, values in (("class means", means.values), ("times", means["time"].values)):
+        if values.dtype.kind not in "iuf":
+            raise ValueError(f"{name} of a run must be real numbers, got the type {values.dtype}")
     times = means["time"].values.astype(float)
     if len(times) < _FEWEST or not np.all(np.diff(times) > 0):
         raise ValueError(

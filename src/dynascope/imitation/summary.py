@@ -96,7 +96,8 @@ def sentences(result: xr.Dataset) -> list[str]:
     if np.isfinite(held):
         found.append(
             f"closest on networks that it was not fitted to: {name}, with a relative difference of {held:.3f} in the "
-            f"plain norm; two halves of the networks differ by {floor:.3f}: {held / floor:.2f} times the noise floor"
+            f"plain norm; two halves of the networks differ by {floor:.3f}"
+            + (f": {held / floor:.2f} times the noise floor" if floor > 0 else "")
         )
     else:
         found.append("a single run has no other half: only its forecast is judged on what was not fitted")

@@ -17,6 +17,7 @@ import equinox as eqx
 import numpy as np
 import xarray as xr
 
+from dynascope.budget import require_room
 from dynascope.checks import ArrayLike, as_float, require
 from dynascope.models.parameters import Grid, ParameterValue, broadcast
 from dynascope.records import with_provenance
@@ -156,6 +157,29 @@ class Gridded(eqx.Module):
         except ValueError as error:
             place = f"(…grid, {', '.join(core)}) =" if core else "the grid"
             raise ValueError(f"{name} must broadcast to {place} {shape}, got shape {given.shape}") from error
+
+    def _require_room(
+        self,
+        trials: int,
+        saves: int,
+        *,
+        saved: int,
+        state: int,
+        steps: int,
+        beside: int = 0,
+        precision: str = "float64",
+        **sizes: int,
+    ) -> None:
+        """Refuse, before any work, what this machine has no memory or time for.
+
+        saved: numbers that the record holds of one trial at one grid point and time
+        state: numbers that one trial at one grid point is stepped with; steps: how often
+        beside: numbers that all of them share; sizes: what else the cost grows with
+        """
+        runs = self.grid.size * trials
+        named = {"trials": trials, "grid points": self.grid.size, "saved times": saves, "steps": steps, **sizes}
+        numbers = runs * (saves * saved + state) + beside
+        require_room(named, numbers, updates=runs * state * steps, precision=precision)
 
     def _labelled(self, run: xr.Dataset) -> xr.Dataset:
         """Write long names and units into a record."""

@@ -16,6 +16,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Int
 
+from dynascope.budget import require_room
 from dynascope.checks import Given, SavePoints, as_float, require
 from dynascope.models.noise import normals
 from dynascope.progress import progress_bar
@@ -56,7 +57,9 @@ def save_steps(duration: float, dt: float, save_points: SavePoints) -> Int[np.nd
     if isinstance(save_points, int | np.integer) and not isinstance(save_points, bool):
         if save_points < 2:
             raise ValueError(f"save_points must be at least 2 (start and end) or a list of times, got {save_points}")
-        return np.rint(np.linspace(0, total, min(int(save_points), total + 1))).astype(np.int64)
+        points = min(int(save_points), total + 1)
+        require_room({"save_points": points}, points)
+        return np.rint(np.linspace(0, total, points)).astype(np.int64)
     times = as_float("save_points", save_points)
     if times.ndim != 1 or times.size == 0:
         raise ValueError(f"save_points must be a whole number or a list of times, got {save_points!r}")

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from dynascope.checks import Given, count, flag, one_of
+from dynascope.checks import Given, count, flag, listed, one_of, path_of
 from dynascope.measure.elasticity import Loss
 from dynascope.measure.side_effects import undisturbed
 from dynascope.monitor import measuring
@@ -99,6 +99,11 @@ def watch(
         flag("inside", inside),
         loss,
     )
+    if not callable(loss):
+        raise ValueError(f"loss must be a function of outputs and targets, got {loss!r}")
+    if out is not None:
+        path_of("out", out)
+    loggers = listed("loggers", loggers, "a list of objects with a method log(values, step)")
     for each in loggers:
         if not callable(getattr(each, "log", None)):
             raise ValueError(f"loggers must have a method log(values, step), got {type(each).__name__}")
@@ -137,6 +142,8 @@ def _class_names(names: Given[Sequence[str] | None], classes: np.ndarray) -> lis
     if not len(classes):
         raise ValueError("class_names must be left out where there are no classes")
     needed = int(classes.max()) + 1
-    if isinstance(names, str) or len(names) < needed or not all(isinstance(each, str) for each in names):
-        raise ValueError(f"class_names must be a list of {needed} names or more, one per label, got {names!r}")
-    return [names[int(label)] for label in classes]
+    what = f"a list of {needed} names or more, one per label"
+    chosen = listed("class_names", names, what)
+    if len(chosen) < needed or not all(isinstance(each, str) for each in chosen):
+        raise ValueError(f"class_names must be {what}, got {names!r}")
+    return [chosen[int(label)] for label in classes]

@@ -207,9 +207,10 @@ class Journal:
             if written != len(line):
                 raise OSError(f"only {written} of {len(line)} bytes could be written")
             os.fsync(self._file)
-        except OSError:
+        except OSError as error:
             self._cut()
-            raise
+            place = str(self.folder / NAME)
+            raise OSError(error.errno, f"{error.strerror or error}, while writing", place) from error
 
     def _cut(self) -> None:
         """Drop what a full disk let through of a line, or every later line would lie behind damage."""

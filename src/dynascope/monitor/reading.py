@@ -166,8 +166,10 @@ def of_now(record: xr.Dataset) -> RunRecord:
     return RunRecord(renamed.data_vars, coords=renamed.coords, attrs=renamed.attrs)
 
 
-def assemble(entries: Sequence[Mapping[str, Json]]) -> RunRecord:
+def assemble(entries: Sequence[Mapping[str, Json]], place: str = "this run's journal") -> RunRecord:
     """Make the record of a run from the entries of its journal.
+
+    place: where they lie, for messages
 
     Dimensions are step, layer, class, source (class stepped on), output, feature; what was not measured at a step is
     NaN. Where a run was continued from an earlier step, the measurements that it makes again replace the old ones.
@@ -179,7 +181,9 @@ def assemble(entries: Sequence[Mapping[str, Json]]) -> RunRecord:
     """
     starts = [entry for entry in entries if entry.get("kind") == "start"]
     if not starts:
-        raise ValueError("this run's journal holds no beginning: it was cut off before its first measurement")
+        raise ValueError(
+            f"{place} holds no beginning: it was cut off before its first measurement, or is damaged there"
+        )
     start = dict(starts[0]) | {"weights": starts[-1].get("weights", [])}  # runs of version 0.1.0 began without them
     kept = _in_order([entry for entry in entries if entry.get("kind") == "measure"])
     parameters = {"layers": start["layers"], "classes": start["classes"], "skipped": start.get("skipped", {})}
@@ -192,7 +196,7 @@ def assemble(entries: Sequence[Mapping[str, Json]]) -> RunRecord:
     try:
         labelled = _labelled(start, kept)
     except (TypeError, ValueError, KeyError, OverflowError) as error:
-        raise ValueError(f"this run's journal holds measurements that do not fit together: {error}") from error
+        raise ValueError(f"{place} holds measurements that do not fit together: {error}") from error
     record = with_provenance(
         labelled,
         "watch",
@@ -239,7 +243,7 @@ def _labelled(start: Mapping[str, Json], kept: Sequence[Mapping[str, Json]]) -> 
         }
     )
     for name in {name for entry in kept for name in entry["numbers"]}:
-        values = _stack([entry["numbers"].get(name) for entry in kept])
+        values = _stack(name, [entry["numbers"].get(name) for entry in kept])
         called = _NAMES.get(name, name)
         dims, text = VARIABLES[called] if called in VARIABLES else ((), name.removeprefix("train_") + ", as given")
         found[called] = (("step", *dims), values, {"long_name": text})
@@ -271,10 +275,15 @@ def _in_order(entries: list[Mapping[str, Json]]) -> list[Mapping[str, Json]]:
     return kept
 
 
-def _stack(values: Sequence[Json]) -> np.ndarray:
+def _stack(name: str, values: Sequence[Json]) -> np.ndarray:
     """One array over steps; what is missing or shorter is filled with NaN."""
-    arrays = [None if value is None else np.asarray(value, dtype=float) for value in values]
+    try:
+        arrays = [None if value is None else np.asarray(value, dtype=float) for value in values]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} must be numbers, or lists of them ({error})") from error
     known = [array.shape for array in arrays if array is not None]
+    if len({len(shape) for shape in known}) > 1:
+        raise ValueError(f"{name} must have as many axes at every step, got shapes {known[0]} to {known[-1]}")
     shape = tuple(max(sizes) for sizes in zip(*known, strict=True))
     whole = np.full((len(arrays), *shape), np.nan)
     for place, array in enumerate(arrays):

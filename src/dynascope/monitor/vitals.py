@@ -5,7 +5,7 @@ each weight matrix, kept from a measurement to the step after it.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import SupportsFloat
 
 import numpy as np
@@ -79,7 +79,7 @@ def leaked(probe: Probe, training: Given[torch.Tensor | Dataset[object]]) -> flo
     """
     if not isinstance(probe.inputs, torch.Tensor):
         raise ValueError("training must be left out for models with several inputs, whose samples are not compared")
-    if not hasattr(training, "__getitem__") or not hasattr(training, "__len__"):
+    if isinstance(training, str | Mapping) or not hasattr(training, "__getitem__") or not hasattr(training, "__len__"):
         raise ValueError(
             f"training must be a tensor of inputs or a Dataset with a length, got {type(training).__name__}"
         )

@@ -9,7 +9,8 @@ from typing import cast
 import numpy as np
 import torch
 
-from dynascope.checks import ArrayLike, as_float, count, one_of, require
+from dynascope.budget import require_room
+from dynascope.checks import ArrayLike, as_float, count, listed, one_of, path_of, require
 from dynascope.data.corruption import checked_labels
 from dynascope.networks.measuring import MEASURES
 from dynascope.networks.network import Network
@@ -17,6 +18,7 @@ from dynascope.networks.network import Network
 Pair = tuple[ArrayLike, ArrayLike]  # inputs, and labels or targets
 _CHANGEABLE = ("learning_rate", "weight_decay", "label_noise", "input_noise")
 _AT_MOST = {"momentum": 1.0, "label_noise": 1.0, "dropout": 0.999}
+_SETTINGS = 8  # numbers that an ensemble holds of each trial, beside its weights
 _ANY_SIGN = ("slope", "input_scale", "output_scale", "weight_scale", "target_scale")
 
 
@@ -27,7 +29,9 @@ def trial_numbers(trials: int | Sequence[int] | np.ndarray) -> np.ndarray:
     ([0, 1], [7, 7])
     """
     if np.ndim(trials) == 0:
-        return np.arange(count("trials", trials))
+        many = count("trials", trials)
+        require_room({"trials": many}, many * _SETTINGS)
+        return np.arange(many)
     numbers = np.array([count("trials", each, at_least=0) for each in cast(Sequence[int], trials)], np.int64)
     if numbers.size == 0:
         raise ValueError(f"trials must be a number, or a list of the numbers of trials, got {trials!r}")
@@ -67,9 +71,11 @@ def vary(network: Network, given: Mapping[str, ArrayLike] | None, trials: int) -
     Traceback (most recent call last):
     ValueError: vary must name settings of the network, which has none, got 'slope'
     """
+    known = ", ".join(network.adjustable) or "none"
+    if given is not None and not isinstance(given, Mapping):
+        raise ValueError(f"vary must map settings of the network, which has {known}, to values, got {given!r}")
     for name in given or {}:
         if name not in network.adjustable:
-            known = ", ".join(network.adjustable) or "none"
             raise ValueError(f"vary must name settings of the network, which has {known}, got {name!r}")
     return per_trial(given or {}, trials, "vary: ")
 
@@ -200,7 +206,8 @@ def measures(
     >>> measures("load", LeNet(), {})
     ('load',)
     """
-    names = tuple(one_of("measures", each, MEASURES) for each in ((given,) if isinstance(given, str) else given))
+    chosen = [given] if isinstance(given, str) else listed("measures", given, f"names from {', '.join(MEASURES)}")
+    names = tuple(one_of("measures", each, MEASURES) for each in chosen)
     for x, y in probes.values():
         if y.dtype.kind != "f":
             continue
@@ -224,6 +231,7 @@ def record_steps(steps: int, record_every: int | Sequence[int] | np.ndarray) -> 
     """
     if np.ndim(record_every) == 0:
         every = count("record_every", record_every)
+        require_room({"steps": steps, "record_every": every}, 10 * (steps // every))  # Python's numbers are larger
         return sorted({*range(0, steps + 1, every), steps})
     chosen = [count("record_every", each, at_least=0) for each in cast(Sequence[int], record_every)]
     if not chosen or chosen != sorted(set(chosen)) or chosen[-1] > steps:
@@ -238,7 +246,7 @@ def npz(checkpoint: str | os.PathLike[str]) -> Path:
     Traceback (most recent call last):
     ValueError: checkpoint must end in .npz, got 'run.pt'
     """
-    path = Path(checkpoint)
+    path = path_of("checkpoint", checkpoint)
     if path.suffix != ".npz":
         raise ValueError(f"checkpoint must end in .npz, got {path.name!r}")
     return path

@@ -16,6 +16,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from dynascope.budget import require_room
 from dynascope.checks import ArrayLike, count, flag, one_of
 from dynascope.deprecation import renamed, renamed_arguments
 from dynascope.networks import arguments
@@ -190,10 +191,9 @@ class Ensemble:
             checkpoint_every=None if checkpoint_every is None else count("checkpoint_every", checkpoint_every),
             progress=progress,
         )
+        self._check_room(course, keep_drawn=flag("keep_drawn", keep_drawn))
         settings = replace(settings, later=arguments.later(self.network, later, len(settings.trials), steps))
-        course.fingerprint = self._fingerprint(
-            x, y, course, settings=settings, keep_drawn=flag("keep_drawn", keep_drawn)
-        )
+        course.fingerprint = self._fingerprint(x, y, course, settings=settings, keep_drawn=keep_drawn)
         self.trainer = Trainer(self.network, settings, x, y, keep_drawn=keep_drawn, start=self.start)
         arrays = course.run(self.trainer)
         if keep_drawn and y.dtype.kind != "f":
@@ -275,6 +275,21 @@ class Ensemble:
         inputs = self.trainer.inputs(arguments.inputs("x", x, self.network))
         parts = [found for _, found in self.trainer.features(inputs, stages)]
         return {name: np.concatenate([part[name].cpu().numpy() for part in parts]) for name in parts[0]}
+
+    def _check_room(self, course: Course, *, keep_drawn: bool) -> None:
+        """Refuse what the device has no memory for, or what would take a processor more than a week."""
+        given, classes, device = self.settings, self.network.classes, torch.device(self.settings.device)
+        weights = sum(each.numel() for each in self.network.parameters())
+        trials, steps, saves = len(given.trials), int(course.record_at[-1]), len(course.record_at)
+        shown = sum(len(x) for x, _ in course.probes.values()) if course.keep_outputs else len(course.probes)
+        drawn = steps * given.batch_size * classes if keep_drawn else 0
+        require_room(
+            {"trials": trials, "weights of a network": weights, "steps": steps, "recorded steps": saves},
+            trials * (2 * weights + saves * shown * classes**2 + drawn),
+            updates=trials * weights * steps if device.type == "cpu" else 0,
+            precision=given.precision,
+            free=torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else None,
+        )
 
     def _probes(
         self, probe: object, x: np.ndarray, y: np.ndarray, whose: _Whose

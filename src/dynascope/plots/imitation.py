@@ -38,7 +38,8 @@ def plot_imitation(result: xr.Dataset) -> Figure:
     late = shown.isel(time=slice(-shown["intra"].dropna("time").sizes["time"] * 4 // 5, None))
     ends = [late[f"{name}{end}"].values for name in ("intra", "inter") for end in ("", "_low", "_high")]
     height = float(np.nanmax(np.abs(ends)))
-    axes[rows, 0].set_ylim(-1.2 * height, 1.2 * height)  # the first intervals are wide
+    if height > 0:
+        axes[rows, 0].set_ylim(-1.2 * height, 1.2 * height)  # the first intervals are wide
     axes[rows, 0].set_xlabel(_time_label(result))
     axes[rows, 0].set_title(f"Estimated strengths, {shown['geometry'].values} model", fontsize="medium")
     plot_differences(result, axes[rows, 1])
@@ -150,7 +151,8 @@ def plot_judgement(result: xr.Dataset, axes: Axes) -> Axes:
         if np.isfinite(level):
             axes.axvline(level, color=PALETTE[which], linestyle="--", linewidth=1.2, label=f"noise floor, {label}")
     marks = [name + (" (saturated)" if name in shown and bool(shown[name]["saturated"][1]) else "") for name in bars]
-    axes.set_xlim(right=1.6 * max(max(np.nan_to_num(pair)) for pair in bars.values()))  # room for the legend
+    longest = max(max(np.nan_to_num(pair)) for pair in bars.values())
+    axes.set_xlim(right=1.6 * longest or 1.0)  # room for the legend
     axes.set_yticks(heights, marks, fontsize="small")
     axes.set_xlabel("relative difference, plain norm")
     axes.set_title("What was not fitted", fontsize="medium")

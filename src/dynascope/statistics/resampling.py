@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import t as student
 
+from dynascope.budget import require_room
 from dynascope.checks import ArrayLike, Given, as_float, count, increasing
 
 CONFIDENCE = 0.95
@@ -54,6 +55,7 @@ def bootstrap_weights(trials: int, resamples: Given[int], seed: Given[int]) -> F
     """
     random = np.random.default_rng(count("seed", seed, at_least=0))
     draws = count("resamples", resamples, at_least=20)
+    require_room({"resamples": draws, "trials": trials}, draws * trials)
     return np.asarray(random.multinomial(trials, np.full(trials, 1 / trials), size=draws) / trials)
 
 

@@ -4,6 +4,7 @@ import logging
 import queue
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,9 +156,21 @@ def _local_cluster(workers: int | None) -> Iterator[distributed.LocalCluster]:
     with (
         scratch_folder("dynascope-sweep") as scratch,
         dask.config.set(_SETTINGS | {"temporary-directory": str(scratch)}),  # of the scheduler, too
-        _started(workers, scratch) as cluster,
+        _whole(workers, scratch) as cluster,
     ):
         yield cluster
+
+
+def _whole(workers: int | None, scratch: Path) -> distributed.LocalCluster:
+    """Start the cluster beside this thread: who interrupts it waits until there is something to close."""
+    with ThreadPoolExecutor(1) as beside:
+        starting = beside.submit(_started, workers, scratch)
+        try:
+            return starting.result()
+        except BaseException:
+            if not starting.done() or not starting.exception():
+                starting.result().close()
+            raise
 
 
 def _started(workers: int | None, scratch: Path) -> distributed.LocalCluster:

@@ -25,6 +25,7 @@ from typing import Any
 
 import xarray as xr
 
+from dynascope.checks import path_of
 from dynascope.locks import held_lock
 from dynascope.records import check_writable, load, save, write_text
 from dynascope.schema import parse_json, read_json, with_sum
@@ -76,7 +77,7 @@ class SweepFolder:
     """The folder of one sweep; tells what is finished and takes in what comes."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = path_of("out", path)
 
     def record_path(self, key: str) -> Path:
         """Where the result of a task lies once it is finished."""

@@ -226,7 +226,7 @@ BAD_RUNS = {
     "start must hold one matrix or 32": {"start": [np.ones((2, 12, 12))] * 4},
     "start\\[0\\] must end in the shape": {"start": [np.ones((3, 12))] * 4},
     "reduction must be one of": {"reduction": "none"},
-    "trials must stay below": {"trials": 70_000},
+    "trials must stay below": {"trials": 70_000, "save_points": 2},
     "sed=1 is not an option": {"sed": 1},
 }
 

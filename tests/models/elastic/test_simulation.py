@@ -56,7 +56,8 @@ def test_weak_order_of_the_stepped_schemes(method, order):
 def test_simulation_has_the_exact_law(method, covariance):
     model = LocallyElastic(3, 3, PowerLaw(1.0, 0.5), 0.2, "mixture", [0.2, 0.3, 0.5], 0.4, covariance=covariance)
     samples, trials, times = 3, 3000, [1.0, 2.0]
-    run = model.simulate(2.0, 0.02, samples, trials, save_points=times, start=START, seed=3, method=method)
+    options = {"method": method, "dt": None if method == "exact" else 0.02, "seed": 3}
+    run = model.simulate(2.0, samples=samples, trials=trials, save_points=times, start=START, **options)
     np.testing.assert_allclose(run["point"].mean("sample"), run["class_mean"], atol=1e-12)
     bias = 2e-4 if method == "heun" else 0.0  # of order dt²
     exact = model.mean_path(times, START).reshape(2, 9)
@@ -129,8 +130,8 @@ def test_discrete_softmax_process_follows_its_mean_path():
 
 def test_points_may_start_anywhere():
     start = np.random.default_rng(0).normal(size=(3, 4, 3))
-    for options in ({}, {"method": "euler"}, {"discrete": True}):
-        run = LocallyElastic(noise=0.0).simulate(1.0, 0.1, 4, 2, save_points=2, start=start, **options)
+    for options in ({}, {"method": "euler", "dt": 0.1}, {"discrete": True, "dt": 0.1}):
+        run = LocallyElastic(noise=0.0).simulate(1.0, samples=4, trials=2, save_points=2, start=start, **options)
         np.testing.assert_allclose(run["point"].isel(trial=0, time=0), start, atol=1e-15)
         inner = run["point"] - run["class_mean"]
         np.testing.assert_allclose(inner.isel(time=-1), inner.isel(time=0), atol=1e-12)

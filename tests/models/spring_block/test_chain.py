@@ -172,7 +172,7 @@ def test_parameters_that_are_refused(fields, message):
         ({"truncate": True}, "truncate must be a real number"),
         ({"trials": 10**12}, "trials must stay below"),
         ({"dynamics": "quantum"}, "dynamics must be one of overdamped, inertial, langevin, got 'quantum'"),
-        ({"damping": -1.0}, "damping must be at least 0"),
+        ({"dynamics": "inertial", "damping": -1.0}, "damping must be at least 0"),
         ({"noise_decay": -1.0}, "noise_decay must be at least 0"),
         ({"truncate": 0.0}, "truncate must be above 0"),
         ({"stop_tolerance": 0.0}, "stop_tolerance must be above 0"),

@@ -57,7 +57,9 @@ def _squares(config: Config) -> xr.Dataset:
     saves = np.linspace(config.network_duration - config.network_window, config.network_duration, SAMPLES)
     common: dict[str, Any] = {"seed": config.seed, "save_points": saves}
 
-    def square(method: str, dt: float | None = None, label_noise: float = 0.0, floor: float = 1.0) -> xr.DataArray:
+    def square(
+        method: str, dt: float | None = None, label_noise: float = 0.0, floor: float | None = None
+    ) -> xr.DataArray:
         net = DeepLinear(DEPTH, init_exponent=config.init_exponent, learning_rate=RATE, label_noise=label_noise)
         options = common | {"isotropic_noise": floor}
         run = net.simulate(config.network_duration, config.networks, method=method, dt=dt, **options)

@@ -53,7 +53,7 @@ def run(config: Config) -> xr.Dataset:
             config.trials,
             method=method,
             **common,
-            isotropic_noise=config.isotropic_noise,
+            isotropic_noise=config.isotropic_noise if method == "isotropic" else None,
             dt=None if method in ("gd", "sgd") else config.dt,
         )
         kept = trained[["loss", "amplitude", "rank"]]

@@ -43,7 +43,8 @@ def run(config: Config) -> xr.Dataset:
         noise=np.linspace(0.0, config.noise_max, config.columns) * (np.sqrt(BLOCKS) if config.summed_noise else 1.0),
     )
     chains = SpringBlock(BLOCKS, config.stiffness, friction_left=config.friction_left, **axes)
-    dynamics = {name: getattr(config, name) for name in ("dynamics", "damping", "noise_decay")}
+    moved = config.dynamics != "overdamped"  # which has no damping
+    dynamics = {name: getattr(config, name) for name in ("dynamics", *(["damping"] if moved else []), "noise_decay")}
     dynamics["shared_noise"] = config.summed_noise
     return chains.simulate(config.duration, config.dt, config.trials, seed=config.seed, save_points=11, **dynamics)
 

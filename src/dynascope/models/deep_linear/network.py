@@ -11,7 +11,8 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from dynascope.checks import ArrayLike, SavePoints, count, flag, one_of, require, scalar
+from dynascope.budget import require_room
+from dynascope.checks import ArrayLike, SavePoints, count, flag, left_out, one_of, require, scalar
 from dynascope.deprecation import once_first, renamed
 from dynascope.models import stepping
 from dynascope.models.deep_linear import exact
@@ -111,6 +112,7 @@ class DeepLinear(LinearNetwork):
         [(2, 5, 3), (2, 4, 5)]
         """
         trials = count("trials", trials)
+        require_room({"trials": trials, "width": max(self.widths)}, trials * self._size)
         if self.initialisation == "aligned":
             narrow = np.minimum(self.widths[1:], self.widths[:-1]).astype(float)
             size = np.prod(narrow ** (-self.init_exponent / 2)) * np.prod(np.sqrt(self.widths[1:-1]))
@@ -133,7 +135,7 @@ class DeepLinear(LinearNetwork):
         seed: int = 0,
         save_points: SavePoints = 300,
         reduction: str = "sum",
-        isotropic_noise: float = 1.0,
+        isotropic_noise: float | None = None,
         rank_threshold: float = 0.1,
         tangent_kernel: bool = False,
         keep_weights: bool = False,
@@ -152,7 +154,7 @@ class DeepLinear(LinearNetwork):
         seed: integer that fixes batches and noise; initial weights are fixed by network_seed.
         save_points: how many evenly spaced times to save, or the times themselves.
         reduction: sum, half the squared error as in theory; or mean, as torch's MSELoss.
-        isotropic_noise: σ of the isotropic method, whose noise has the variance σ² η/b per weight and time.
+        isotropic_noise: σ of the isotropic method, 1 if not given: a variance of σ² η/b per weight and time.
         rank_threshold: share of the teacher's largest singular value above which a singular value of W counts as rank.
         tangent_kernel, keep_weights: whether to record the tangent kernel between modes, and the weights.
         start: initial weights, one array (d_l, d_{l−1}) or (trial, d_l, d_{l−1}) for each layer.
@@ -176,7 +178,7 @@ class DeepLinear(LinearNetwork):
             "trials": count("trials", trials),
             "dt": self._step(method, dt),
             "reduction": one_of("reduction", reduction, ["sum", "mean"]),
-            "isotropic_noise": scalar("isotropic_noise", isotropic_noise, at_least=0.0),
+            "isotropic_noise": self._isotropic_noise(method, isotropic_noise),
             "rank_threshold": scalar("rank_threshold", rank_threshold, above=0.0),
             "tangent_kernel": flag("tangent_kernel", tangent_kernel),
             "keep_weights": flag("keep_weights", keep_weights),
@@ -186,6 +188,7 @@ class DeepLinear(LinearNetwork):
         self._check_stability(options)
         coarse = options["dt"] or float(self.learning_rate.max())
         times = stepping.save_steps(options["duration"], coarse, save_points) * coarse
+        self._check_room(options, times)
         points = [self._point(index, options, times) for index in range(self.grid.size)]
         most = 2**32 // max(point.stride for point in points)
         if options["trials"] >= most:
@@ -220,6 +223,16 @@ class DeepLinear(LinearNetwork):
             return None
         return float(self.learning_rate.min()) / 5 if dt is None else scalar("dt", dt, above=0.0)
 
+    def _isotropic_noise(self, method: str, noise: float | None) -> float:
+        if method != "isotropic":
+            left_out("isotropic_noise", noise, where=f"for {method}")
+        return 1.0 if noise is None else scalar("isotropic_noise", noise, at_least=0.0)
+
+    @property
+    def _size(self) -> int:
+        """How many weights a network has."""
+        return sum(a * b for a, b in pairwise(self.widths))
+
     def _loss_scale(self, reduction: str) -> float:
         return 1.0 if reduction == "sum" else 2 / self.widths[-1]
 
@@ -233,6 +246,17 @@ class DeepLinear(LinearNetwork):
             f"be below 2/(depth·s^(2−2/depth)) = {limit:.4g}, s the largest singular value: no minimum is stable above"
         )
         require(name, steps, steps < limit, rule)
+
+    def _check_room(self, options: dict[str, Any], times: np.ndarray) -> None:
+        modes, layers = self.singular_values.size, self.depth
+        weights = self._size
+        saved = 2 * modes**2 + 6 * modes + 3 * layers + 3
+        saved += layers * modes**2 * options["tangent_kernel"] + weights * options["keep_weights"]
+        steps = int(times[-1] / (options["dt"] or float(self.learning_rate.min())))
+        precision, width = options["precision"], max(self.widths)
+        self._require_room(
+            options["trials"], len(times), saved=saved, state=weights, steps=steps, precision=precision, width=width
+        )
 
     def _start(self, start: Weights | None, trials: int) -> list[np.ndarray]:
         if start is None:
@@ -263,8 +287,7 @@ class DeepLinear(LinearNetwork):
         task = exact.Task(*(np.asarray(each, dtype) for each in self._task(covariance)))
         observe = partial(_observe, task=task, values=self.singular_values.astype(dtype), p=p, options=options)
         saves = np.rint(times / step).astype(np.int64)
-        parameters = sum(a * b for a, b in pairwise(self.widths))
-        needed = elements(options["method"], p, batch_size=int(at["batch_size"]), weights=parameters)
+        needed = elements(options["method"], p, batch_size=int(at["batch_size"]), weights=self._size)
         limit = _DIVERGED * max(1.0, float(self.singular_values.max()))
         return Point(options["method"], p, saves, needed, limit, observe)
 

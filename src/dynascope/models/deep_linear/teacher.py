@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
+from dynascope.budget import require_room
 from dynascope.checks import ArrayLike, as_float, count, require
 
 # streams of random numbers below one network_seed
@@ -37,6 +38,8 @@ def read_widths(width: ArrayLike, depth: int) -> tuple[int, ...]:
             f"width must hold depth + 1 = {depth + 1} numbers (inputs, hidden layers, outputs) so that {depth} layers "
             f"chain, got {given.size}"
         )
+    widest = int(given.max())
+    require_room({"width": widest, "depth": depth}, widest**2 * depth)
     return tuple(int(each) for each in np.broadcast_to(given, depth + 1))
 
 

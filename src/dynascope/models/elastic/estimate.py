@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from dynascope.checks import ArrayLike, Times, one_of, scalar
+from dynascope.checks import ArrayLike, Times, left_out, one_of, scalar
 from dynascope.models.elastic.geometry import direction_cosine, margin_amplitudes
 from dynascope.models.elastic.tails import METHODS as TAILS
 from dynascope.models.elastic.tails import tail_index
@@ -76,6 +76,7 @@ def estimate_strengths(
     times, means, several = class_paths(times, class_means)
     average = means.mean(axis=0)  # (time, class, feature)
     if method != "exact":
+        left_out("reference_time", reference_time, where=f"for the {method} method")
         begin, (reason, refused) = 0, _printed_doubt(average, geometry, method)
     else:
         common, _ = _parts(average, geometry)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -10,7 +11,8 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from dynascope.checks import ArrayLike, SavePoints, Times, as_float, count, flag, increasing, one_of, scalar
+from dynascope.budget import require_room
+from dynascope.checks import ArrayLike, SavePoints, Times, as_float, count, flag, increasing, left_out, one_of, scalar
 from dynascope.models import stepping
 from dynascope.models.elastic import simulation, softmax
 from dynascope.models.elastic.geometry import drift_matrix, geometry_blocks, noise_factor, sampling_matrix
@@ -35,6 +37,7 @@ from dynascope.models.noise import seed_key
 from dynascope.models.parameters import ParameterValue, with_hints
 
 CITE = "zhang2021imitating"
+_STEP = 0.01  # where none is given
 
 
 class LocallyElastic(Gridded):
@@ -88,6 +91,7 @@ class LocallyElastic(Gridded):
         covariance: ArrayLike | None = None,
     ):
         classes, features = count("classes", classes, at_least=2), count("features", features)
+        require_room({"classes": classes, "features": features}, (classes * features) ** 2)
         if elasticity is None:
             within, between = 1.0 if intra is None else intra, 0.1 if inter is None else inter
             self.elasticity = IntraInter(as_strength("intra", within), as_strength("inter", between), classes)
@@ -214,7 +218,7 @@ class LocallyElastic(Gridded):
         trials: int = 200,
         seed: int = 0,
         direction: ArrayLike | None = None,
-        dt: float = 0.01,
+        dt: float | None = None,
     ) -> Float[np.ndarray, "*grid time"]:
         """Probability that all classes are linearly separable from each other, at the given times.
 
@@ -234,9 +238,10 @@ class LocallyElastic(Gridded):
         if begin.ndim != 2:
             raise ValueError(f"start must be one set of class means (class, feature), got shape {begin.shape}")
         if direction is None:
-            end = max(float(grid[-1]), dt)  # also where only time 0 is asked for
+            end = max(float(grid[-1]), _STEP if dt is None else dt)  # also where only time 0 is asked for
             run = self.simulate(end, dt, samples, trials, seed=seed, save_points=grid, start=begin)
             return share_separable(np.moveaxis(run["point"].values, -5, -4))  # (…grid, time, trial, …)
+        left_out("dt", dt, where="where a direction is given")
         classes, features = self._shape()
         along = as_float("direction", direction)
         if along.shape != (features,) or not np.any(along):
@@ -257,7 +262,7 @@ class LocallyElastic(Gridded):
     def simulate(
         self,
         duration: float = 50.0,
-        dt: float = 0.01,
+        dt: float | None = None,
         samples: int = 100,
         trials: int = 20,
         *,
@@ -266,14 +271,14 @@ class LocallyElastic(Gridded):
         start: ArrayLike | None = None,
         method: str | None = None,
         discrete: bool = False,
-        batch_size: int = 1,
+        batch_size: int | None = None,
         precision: str = "float64",
         progress: bool | None = None,
     ) -> xr.Dataset:
         """Simulate the SDE (5), or the discrete process (4) behind it, and return all samples and class means.
 
         duration: time to simulate.
-        dt: length of a step, and step size h of the discrete process; the exact method takes no steps.
+        dt: length of a step, 0.01 if not given, and step size h of the discrete process; the exact method has none.
         samples: points n in every class; their mean is what moves the others.
         trials: independent repetitions.
         seed: integer that fixes all randomness.
@@ -282,13 +287,14 @@ class LocallyElastic(Gridded):
             are standard normal, drawn from the seed.
         method: exact (default; linear geometries), euler or heun (default for softmax; weak orders 1 and 2).
         discrete: whether to iterate (4): at each step a batch of samples is drawn and all points move.
-        batch_size: samples drawn at each iteration of the discrete process.
+        batch_size: samples drawn at each iteration of the discrete process; 1 if not given.
         precision: float64 or float32.
         progress: whether to draw a bar; by default on a terminal, after two seconds.
 
         Returns point (…grid, trial, time, class, sample, feature) and class_mean (…, trial, time, class, feature).
         A trial does not depend on how many others run, and sees the same noise at every noise level. With the exact
-        method its path depends on the saved times (its law does not). Source: elastic (1), (2), (4), (5).
+        method its path depends on which times are saved (its law does not), and a point of a grid equals the same model
+        alone to rounding, not to the last bit. Source: elastic (1), (2), (4), (5).
 
         >>> run = LocallyElastic().simulate(duration=2.0, samples=5, trials=3, save_points=4)
         >>> run["point"].dims, run["class_mean"].shape
@@ -296,17 +302,24 @@ class LocallyElastic(Gridded):
         """
         begun = time.perf_counter()
         samples, trials = count("samples", samples), count("trials", trials)
-        batch_size = count("batch_size", batch_size)
         seed_key(seed)
-        duration, dt = scalar("duration", duration, above=0.0), scalar("dt", dt, above=0.0)
         method = self._method(method, discrete=flag("discrete", discrete))
-        drawn = np.random.default_rng(seed).standard_normal(self._shape())
-        begin = self._points_at_start(drawn if start is None else start, samples)
-        sigma = self._flat(self.noise)
+        if method == "exact":
+            left_out("dt", dt, where="for the exact method")
+        if method != "discrete":
+            left_out("batch_size", batch_size, where="unless discrete is True")
+        duration, dt = scalar("duration", duration, above=0.0), scalar("dt", _STEP if dt is None else dt, above=0.0)
+        batch_size = count("batch_size", 1 if batch_size is None else batch_size)
         one_of("precision", precision, ["float64", "float32"])
+        take = simulation.saved_times if method == "exact" else partial(stepping.save_steps, dt=dt)
+        saves = take(duration, save_points=save_points)
+        self._check_room(saves, samples, trials, method=method, batch=batch_size, precision=precision)
+        drawn = np.random.default_rng(seed).standard_normal(self._shape())
+        begin = simulation.points_at_start(drawn if start is None else start, self._shape(), samples)
+        sigma = self._flat(self.noise)
         task = simulation.Task(begin, sigma, self.factor, trials, int(seed), precision, progress)
         with jax.enable_x64(precision == "float64"):
-            times, points, means = self._run(task, duration, dt, method=method, saved=save_points, batch=batch_size)
+            times, points, means = self._run(task, saves, dt, method=method, batch=batch_size)
         same = np.all(begin == begin[:, :1])
         options: dict[str, Any] = {"duration": duration, "dt": dt, "samples": samples, "trials": trials}
         options |= {"start": begin[:, 0] if same else begin}
@@ -316,14 +329,12 @@ class LocallyElastic(Gridded):
         return self._signed(run, options, seed=int(seed), precision=precision, wall_time=wall_time)
 
     def _run(
-        self, task: simulation.Task, duration: float, dt: float, *, method: str, saved: SavePoints, batch: int
+        self, task: simulation.Task, saves: np.ndarray, dt: float, *, method: str, batch: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Times, points and class means by the chosen method."""
+        """Times, points and class means by the chosen method; `saves` are times for the exact one, steps for others."""
         if method == "exact":
-            times = simulation.saved_times(duration, saved)
-            means = simulation.exact_means(task, times, self._transitions)
-            return times, simulation.scatter_points(task, times, means, first_draw=len(times) + 1), means
-        saves = stepping.save_steps(duration, dt, saved)
+            means = simulation.exact_means(task, saves, self._transitions)
+            return saves, simulation.scatter_points(task, saves, means, first_draw=len(saves) + 1), means
         parameters = self._step_parameters(int(saves[-1]), dt)
         nonlinear = self.geometry == "softmax"
         if method == "discrete":
@@ -332,6 +343,22 @@ class LocallyElastic(Gridded):
         means = simulation.stepped_means(task, saves, dt, parameters, step=method, softmax=nonlinear)
         first = int(saves[-1]) + 2  # noise of steps that are not taken
         return saves * dt, simulation.scatter_points(task, saves * dt, means, first_draw=first), means
+
+    def _check_room(
+        self, saves: np.ndarray, samples: int, trials: int, *, method: str, batch: int, precision: str
+    ) -> None:
+        classes, features = self._shape()
+        steps = len(saves) if method == "exact" else int(saves[-1])
+        self._require_room(
+            trials,
+            len(saves),
+            saved=classes * features * (samples + 1),
+            state=classes * features * samples + 4 * batch if method == "discrete" else classes * features,
+            steps=steps,
+            beside=steps * classes**2,  # strengths over time
+            precision=precision,
+            samples=samples,
+        )
 
     def _step_parameters(self, steps: int, dt: float) -> dict[str, np.ndarray]:
         at = np.zeros(1) if self.elasticity.constant else dt * np.arange(steps + 1)
@@ -370,17 +397,6 @@ class LocallyElastic(Gridded):
         begin = as_float("start", start)
         if begin.shape[-2:] != self._shape():
             raise ValueError(f"start must end in the shape (class, feature) = {self._shape()}, got {begin.shape}")
-        return begin
-
-    def _points_at_start(self, start: ArrayLike, samples: int) -> Float[np.ndarray, "class sample feature"]:
-        begin, (classes, features) = as_float("start", start), self._shape()
-        if begin.shape == (classes, features):
-            return np.repeat(begin[:, None], samples, axis=1)
-        if begin.shape != (classes, samples, features):
-            raise ValueError(
-                f"start must have the shape (class, feature) = {self._shape()} or (class, sample, feature) = "
-                f"{(classes, samples, features)}, got {begin.shape}"
-            )
         return begin
 
     def _solved_strengths(self) -> IntraInter | None:

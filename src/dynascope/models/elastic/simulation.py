@@ -13,7 +13,8 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from dynascope.checks import SavePoints, count, increasing, require
+from dynascope.budget import require_room
+from dynascope.checks import ArrayLike, SavePoints, as_float, count, increasing, require
 from dynascope.models import stepping
 from dynascope.models.elastic.equations import STEPS
 from dynascope.models.elastic.geometry import symmetric_root
@@ -142,6 +143,26 @@ def scatter_points(
     return points
 
 
+def points_at_start(
+    start: ArrayLike, shape: tuple[int, int], samples: int
+) -> Float[np.ndarray, "class sample feature"]:
+    """All points, from the same or from class means of the `shape` (class, feature).
+
+    >>> points_at_start([[1.0], [2.0]], (2, 1), 3)[..., 0].tolist()
+    [[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]
+    """
+    begin = as_float("start", start)
+    if begin.shape == shape:
+        return np.repeat(begin[:, None], samples, axis=1)
+    whole = (shape[0], samples, shape[1])
+    if begin.shape != whole:
+        raise ValueError(
+            f"start must have the shape (class, feature) = {shape} or (class, sample, feature) = {whole}, got "
+            f"{begin.shape}"
+        )
+    return begin
+
+
 def saved_times(duration: float, save_points: SavePoints) -> Float[np.ndarray, " time"]:
     """Evenly spaced times from 0 to `duration`, or the given ones.
 
@@ -149,7 +170,9 @@ def saved_times(duration: float, save_points: SavePoints) -> Float[np.ndarray, "
     [0.0, 1.0, 2.0]
     """
     if isinstance(save_points, int | np.integer) and not isinstance(save_points, bool):
-        return np.linspace(0.0, duration, count("save_points", save_points, at_least=2))
+        points = count("save_points", save_points, at_least=2)
+        require_room({"save_points": points}, points)
+        return np.linspace(0.0, duration, points)
     times = increasing("save_points", save_points)
     require("save_points", times, times <= duration, f"lie between 0 and duration = {duration}")
     return times

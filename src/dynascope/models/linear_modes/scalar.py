@@ -8,7 +8,18 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from dynascope.checks import ArrayLike, SavePoints, Times, as_float, count, increasing, one_of, require, scalar
+from dynascope.checks import (
+    ArrayLike,
+    SavePoints,
+    Times,
+    as_float,
+    count,
+    increasing,
+    left_out,
+    one_of,
+    require,
+    scalar,
+)
 from dynascope.deprecation import renamed_arguments
 from dynascope.models import stepping
 from dynascope.models.family import Family, OptionalParameter, Parameter, over, parameter
@@ -16,6 +27,8 @@ from dynascope.models.linear_modes.descent import drawn_weights, run_descent
 from dynascope.models.linear_modes.feedback import growth, growth_limit
 from dynascope.models.noise import seed_key
 from dynascope.models.parameters import with_hints
+
+_WIDTH = 20  # where neither weights nor a width are given
 
 
 class ScalarNetwork(Family):
@@ -56,15 +69,18 @@ class ScalarNetwork(Family):
     output_scale: Parameter = parameter(1.0, above=0.0, kw_only=True)
     variance: Parameter = parameter(1.0, above=0.0, kw_only=True)
     weight_scale: Parameter = parameter(1.0, at_least=0.0, kw_only=True)
-    width: int = eqx.field(static=True, default=20, kw_only=True)
+    width: int = eqx.field(static=True, default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if (self.first is None) != (self.second is None):
             missing = "first" if self.first is None else "second"
             raise ValueError(f"{missing} must be given with the other layer, or neither: then both are drawn, got None")
         super().__post_init__()
-        self.width = count("width", self.width)
-        if self.first is not None and self.second is not None:
+        if self.first is None or self.second is None:
+            given: int | None = self.width
+            self.width = _WIDTH if given is None else count("width", given)
+        else:
+            left_out("width", self.width, where="where weights are given")
             self.width = max(self.first.shape[-1], self.second.shape[-1])
 
     def solve(self, times: Times, *, published: bool = False) -> xr.Dataset:
@@ -143,6 +159,15 @@ class ScalarNetwork(Family):
         one_of("precision", precision, ["float64", "float32"])
         seed_key(seed)
         saves = stepping.save_steps(duration, rate, save_points)
+        self._require_room(
+            trials,
+            len(saves),
+            saved=2 * self.width + 5,
+            state=2 * self.width + 4 * (batch_size or 0),
+            steps=int(saves[-1]),
+            precision=precision,
+            width=self.width,
+        )
         fields = {name: values[:, None] for name, values in self._points().items() if name not in ("first", "second")}
         fields["label_noise"] = np.array([[options["label_noise"]]])
         starts = self._starts(trials, seed)

@@ -206,6 +206,7 @@ class ModeEquation(Family):
         rule = f"be at most 1/(L s^(2−2/L)), so that a learned mode does not overshoot: here at most {limit:.6g}"
         require("dt", np.array(options["dt"]), np.array(options["dt"] <= limit), rule)
         saves = stepping.save_steps(options["duration"], options["dt"], save_points)
+        self._require_room(options["trials"], len(saves), saved=3, state=1, steps=int(saves[-1]), precision=precision)
         amplitude = run_modes(
             STEPS[scheme][self.ito],
             self._points(),

@@ -339,6 +339,17 @@ class Multilinear(Family):
         if ranks.ndim != 1 or len(np.unique(ranks)) != ranks.size:
             raise ValueError(f"track must be a list of different ranks, got {track!r}")
         saves = stepping.save_steps(float(options.steps), 1.0, save_points)
+        slots = min(options.parameters, options.data or options.parameters)
+        self._require_room(
+            options.trials,
+            len(saves),
+            saved=2 + len(ranks),
+            state=2 * slots + 2 * options.batch_size,
+            steps=int(saves[-1]),
+            beside=2 * self.skills * self.grid.size if options.data else 0,
+            precision=precision,
+            skills=self.skills,
+        )
         found = run_descent(self._tasks(), options, ranks, saves=saves, seed=int(seed), progress=progress)
         run = lay_out(found, saves, ranks, self.grid)
         recorded, wall_time = asdict(options) | {"track": ranks}, clock.perf_counter() - begun

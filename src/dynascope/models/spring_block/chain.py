@@ -11,7 +11,19 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from dynascope.checks import ArrayLike, SavePoints, Times, as_float, count, flag, increasing, one_of, require, scalar
+from dynascope.checks import (
+    ArrayLike,
+    SavePoints,
+    Times,
+    as_float,
+    count,
+    flag,
+    increasing,
+    left_out,
+    one_of,
+    require,
+    scalar,
+)
 from dynascope.models import stepping
 from dynascope.models.family import Family, Parameter, over, parameter
 from dynascope.models.noise import seed_key
@@ -72,7 +84,7 @@ class SpringBlock(Family):
         seed: int = 0,
         save_points: SavePoints = 101,
         dynamics: str = "overdamped",
-        damping: float = 1.0,
+        damping: float | None = None,
         noise_decay: float = 0.0,
         shared_noise: bool = False,
         truncate: float | None = None,
@@ -89,7 +101,7 @@ class SpringBlock(Family):
         seed: fixes all randomness.
         save_points: how many evenly spaced times to save, or the times themselves.
         dynamics: overdamped (5), inertial (4), (S2), (S3), or langevin (S4), (S5).
-        damping: γ of the inertial and langevin dynamics.
+        damping: γ of the inertial and langevin dynamics, 1 if not given.
         noise_decay: τ in ε(t) = ε·exp(−τ t).
         shared_noise: whether all blocks feel the same noise.
         truncate: bound z of noise conditioned on |ζ| ≤ z standard deviations.
@@ -110,12 +122,14 @@ class SpringBlock(Family):
         (('grid_0', 'trial', 'time', 'block'), (2, 4, 3, 8))
         """
         begun = time.perf_counter()
+        if dynamics == "overdamped":
+            left_out("damping", damping, where="for the overdamped dynamics")
         options = Options(
             duration=scalar("duration", duration, above=0.0),
             dt=scalar("dt", dt, above=0.0),
             trials=count("trials", trials),
             dynamics=one_of("dynamics", dynamics, list(STEPS)),
-            damping=scalar("damping", damping, at_least=0.0),
+            damping=1.0 if damping is None else scalar("damping", damping, at_least=0.0),
             noise_decay=scalar("noise_decay", noise_decay, at_least=0.0),
             shared_noise=flag("shared_noise", shared_noise),
             truncate=None if truncate is None else scalar("truncate", truncate, above=0.0),
@@ -126,8 +140,18 @@ class SpringBlock(Family):
         if options.trials * self.blocks >= 2**32:
             raise ValueError(f"trials must stay below 2**32 / blocks = {2**32 // self.blocks}, got {trials}")
         self._check_step(options)
-        begin = self._start(start)
         saves = stepping.save_steps(options.duration, options.dt, save_points)
+        moving = self.blocks * (1 if options.dynamics == "overdamped" else 2)
+        self._require_room(
+            options.trials,
+            len(saves),
+            saved=moving + self.blocks + 4,
+            state=moving,
+            steps=int(saves[-1]),
+            precision=precision,
+            blocks=self.blocks,
+        )
+        begin = self._start(start)
         fields = {name: values[:, None] for name, values in self._points().items()}
         saved, stop_time = run_chains(
             fields, begin.reshape(-1, self.blocks), options, saves=saves, seed=seed, progress=progress
