@@ -60,6 +60,8 @@ def find_readout(
         if call.made.shape[axis] >= width:
             same = _selects(call.made.narrow(axis, 0, width), output)
             if same or (call.made.shape[axis] == width and feeds(call)):
+                call = _with_adapter(root, call)
+                same = same or _selects(call.made.narrow(axis, 0, width), output)
                 return call, "" if same else f"what follows {call.path!r} changes its values"
     return None, "no linear map that makes the output was found; collapse is that of the last layer"
 
@@ -69,6 +71,25 @@ def _linear(call: Call) -> bool:
         return all(size == 1 for size in call.module.kernel_size)
     kind = type(call.module).__name__  # quantised layers share but the name; Conv1D is GPT-2's linear layer
     return hasattr(call.module, "base_layer") or "Linear" in kind or kind == "Conv1D"
+
+
+def _with_adapter(root: Call, linear: Call) -> Call:
+    """The module around a linear map that has more weights for the same input and is linear too: LoRA by hand."""
+    around = next((each for each in every(root) if any(linear is inner for inner in each.inner)), root)
+    if around is root or around.made is None or linear.made is None or around.made.shape != linear.made.shape:
+        return linear
+    more = {*around.module.parameters()} - {*linear.module.parameters()}
+    return around if more and around.given is linear.given and _affine(around) else linear
+
+
+def _affine(call: Call) -> bool:
+    """Whether f(2x) − f(0) = f(x) − f(−x), which is so for no activation."""
+    x = call.given
+    try:
+        twice, none, plus, minus = (call.module(factor * x) for factor in (2, 0, 1, -1))
+        return bool(((twice - none) - (plus - minus)).norm() <= 1e-3 * (plus - minus).norm())
+    except (TypeError, RuntimeError):  # another kind of input or output
+        return False
 
 
 def _selects(made: torch.Tensor, output: torch.Tensor) -> bool:
