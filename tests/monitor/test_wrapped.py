@@ -94,6 +94,26 @@ class LowRank(nn.Module):
         return self.linear(x) + x @ self.down.T @ self.up.T
 
 
+class Adapted(nn.Module):
+    """The same of modules, which run after the linear map."""
+
+    def __init__(self, linear, act):
+        super().__init__()
+        self.linear, self.act = linear, act
+        self.adapter = nn.Sequential(nn.Linear(16, 2, bias=False), nn.Linear(2, 3, bias=False))
+
+    def forward(self, x):
+        return self.act(self.linear(x)) + self.adapter(x)
+
+
+@pytest.mark.parametrize(("act", "readout"), [(torch.neg, "2"), (torch.tanh, "2.adapter.1 Linear")])
+def test_a_readout_with_an_adapter_is_one_map_where_it_is_linear(act, readout):
+    model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), Adapted(nn.Linear(16, 3), act))
+    assert watch(model, vectors(), every=1, slow=0)._layers.readout.name == readout
+    deep = nn.Sequential(nn.Linear(6, 3), nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3)))  # linear, but in a row
+    assert watch(deep, vectors(), every=1, slow=0)._layers.readout.name == "1.1 Linear"
+
+
 def test_low_rank_adapters():
     ends = []
     for watched in (False, True):

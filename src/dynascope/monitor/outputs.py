@@ -60,9 +60,9 @@ def find_readout(
         if call.made.shape[axis] >= width:
             same = _selects(call.made.narrow(axis, 0, width), output)
             if same or (call.made.shape[axis] == width and feeds(call)):
-                call = _with_adapter(root, call)
-                same = same or _selects(call.made.narrow(axis, 0, width), output)
-                return call, "" if same else f"what follows {call.path!r} changes its values"
+                found = _with_adapter(root, call)
+                same = same or (found.made is not None and _selects(found.made.narrow(axis, 0, width), output))
+                return found, "" if same else f"what follows {found.path!r} changes its values"
     return None, "no linear map that makes the output was found; collapse is that of the last layer"
 
 
@@ -74,19 +74,25 @@ def _linear(call: Call) -> bool:
 
 
 def _with_adapter(root: Call, linear: Call) -> Call:
-    """The module around a linear map that has more weights for the same input and is linear too: LoRA by hand."""
-    around = next((each for each in every(root) if any(linear is inner for inner in each.inner)), root)
-    if around is root or around.made is None or linear.made is None or around.made.shape != linear.made.shape:
-        return linear
-    more = {*around.module.parameters()} - {*linear.module.parameters()}
-    return around if more and around.given is linear.given and _affine(around) else linear
+    """The module around a linear map that adds others to it, as LoRA by hand does, and is linear too."""
+    for around in every(root):
+        given, made = around.given, around.made
+        if given is None or made is None or not any(linear is each for each in every(around)):
+            continue
+        base = next((each for each in around.inner if each.given is given and _linear(each)), None)
+        if base is None or base.made is None or base.made.shape != made.shape:
+            continue
+        in_a_row = any(each.given is base.made for each in around.inner)
+        more = {*around.module.parameters()} - {*base.module.parameters()}
+        if more and not in_a_row and _affine(around.module, given):
+            return around
+    return linear
 
 
-def _affine(call: Call) -> bool:
+def _affine(module: nn.Module, x: torch.Tensor) -> bool:
     """Whether f(2x) − f(0) = f(x) − f(−x), which is so for no activation."""
-    x = call.given
     try:
-        twice, none, plus, minus = (call.module(factor * x) for factor in (2, 0, 1, -1))
+        twice, none, plus, minus = (module(factor * x) for factor in (2, 0, 1, -1))
         return bool(((twice - none) - (plus - minus)).norm() <= 1e-3 * (plus - minus).norm())
     except (TypeError, RuntimeError):  # another kind of input or output
         return False
