@@ -143,6 +143,27 @@ class Unet(nn.Module):
         return self.last(F.relu(self.up2(torch.cat([x, first], dim=1))))
 
 
+def _stage(inward, outward, stride=1):
+    return [nn.Conv2d(inward, outward, 3, stride, 1, bias=False), nn.BatchNorm2d(outward), nn.ReLU()]
+
+
+class Fcn(nn.Module):
+    """As the FCN of torchvision: coarse maps of classes, one of them auxiliary, are made as large as the image."""
+
+    def __init__(self, outputs=3):
+        super().__init__()
+        stages = {"layer1": _stage(1, 8, 2), "layer2": _stage(8, 16), "layer3": _stage(16, 16)}
+        self.backbone = nn.ModuleDict({name: nn.Sequential(*each) for name, each in stages.items()})
+        self.classifier, self.aux_classifier = (
+            nn.Sequential(*_stage(16, 8), nn.Dropout(0.1), nn.Conv2d(8, outputs, 1)) for _ in range(2)
+        )
+
+    def forward(self, x):
+        middle = self.backbone["layer2"](self.backbone["layer1"](x))
+        maps = {"out": self.classifier(self.backbone["layer3"](middle)), "aux": self.aux_classifier(middle)}
+        return {name: F.interpolate(each, size=x.shape[-2:], mode="bilinear") for name, each in maps.items()}
+
+
 class Translator(nn.Module):
     """An encoder and a decoder that looks at it in every layer."""
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from dynascope import cli, watch
-from dynascope.monitor import compare, open_run, show, verdicts
+from dynascope.monitor import compare, examine, open_run, show, verdicts
 from dynascope.monitor.reading import assemble
 from dynascope.plots.watch import plot_watched
 from dynascope.report import watch_report
@@ -69,9 +69,23 @@ def test_digits_are_not_cut_in_a_narrow_terminal(folder, width):
 
 def test_json_holds_verdicts_and_final_values(folder):
     held = json.loads(CliRunner().invoke(cli.app, ["show", str(folder), "--json"]).output)
+    assert held["health"]["verdict"] == "nothing found so far"
+    assert held["health"]["line"] == examine(open_run(folder)).line
+    assert "training=" in held["health"]["not_judged"]["probe leak"]
     assert [each["subject"] for each in held["verdicts"]][:1] == ["load"]
     assert held["final"]["probe_loss"] == pytest.approx(float(open_run(folder)["probe_loss"][-1]))
     assert set(held["final"]["loads"]) == {"input", "0 Linear", "4 Linear"}
+
+
+def test_json_holds_what_is_wrong_with_a_run(tmp_path):
+    with watch(mlp(), probe=vectors(), every=1, slow=0, out=tmp_path) as run:
+        run.step(loss=1.0)
+        run.step(loss=float("nan"))
+    health = json.loads(CliRunner().invoke(cli.app, ["show", str(tmp_path), "--json"]).output)["health"]
+    assert (health["verdict"], health["step"]) == ("diverged", 2)
+    (found,) = health["findings"]
+    assert (found["name"], found["step"], found["evidence"]) == ("diverged", 2, "training loss not finite")
+    assert "below 5 times that of the start" in found["bound"]
 
 
 @pytest.fixture(scope="module")

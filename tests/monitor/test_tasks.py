@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
-from sequence_networks import Gpt, Unet
+from sequence_networks import Fcn, Gpt, Unet
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from dynascope import watch
 from dynascope.measure import data_separation
-from dynascope.monitor import open_run
+from dynascope.monitor import examine, open_run
 from dynascope.monitor.show import print_run
 from networks import images, vectors
 
@@ -101,6 +101,43 @@ def test_pixels():
     assert np.isclose(now["loads"].sel(layer="down2"), float(data_separation(coarse, task.codes)), rtol=1e-5)
     exact = F.cross_entropy(logits[sample, :, row, column], task.labels).item()
     assert np.isclose(now["probe_loss"], exact, rtol=1e-5)
+
+
+def _scenes(number):
+    """A square of stripes and one of checks on a flat ground."""
+    stripes = (torch.arange(16) % 2 * 2.0 - 1).expand(16, 16)
+    labels, images = torch.zeros(number, 16, 16, dtype=torch.long), 0.3 * torch.randn(number, 1, 16, 16)
+    for image, label in zip(images, labels, strict=True):
+        for kind, pattern in ((1, stripes), (2, stripes * stripes.T)):
+            top, left = torch.randint(9, (2,)).tolist()
+            part = slice(top, top + 7), slice(left, left + 7)
+            label[part] = kind
+            image[0][part] = pattern[part] + 0.3 * torch.randn(7, 7)
+    return images, labels
+
+
+@pytest.mark.ci
+def test_a_fully_convolutional_network_that_learns_is_healthy():
+    torch.manual_seed(1)
+    (x, y), probe, model = _scenes(200), _scenes(24), Fcn()
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
+    with watch(model, probe, every=7, slow=0, optimizer=optimiser, training=x) as run:
+        for _ in range(140):
+            chosen = torch.randint(len(x), (16,))
+            out = model(x[chosen])
+            loss = F.cross_entropy(out["out"], y[chosen]) + 0.5 * F.cross_entropy(out["aux"], y[chosen])
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            run.step(loss=loss)
+    assert examine(run.record).line == "healthy: none of 20 faults up to step 140"
+    convolutions = [*(f"backbone.layer{each}.0 Conv2d" for each in (1, 2, 3)), "classifier.0 Conv2d"]
+    assert run.layers == ["input", *convolutions]
+    assert run.skipped["aux_classifier.0 Conv2d"] == "it does not feed the output that is read"
+    loads = run.record["loads"].values
+    assert np.isfinite(loads).all()
+    assert loads[-1, -1] < loads[0, -1] - 1
+    assert run.record["probe_accuracy"][-1] > 0.9
 
 
 @pytest.mark.parametrize("labels", [torch.randn(20, 1, 10, 10), torch.randint(0, 2, (20, 1, 10, 10))])

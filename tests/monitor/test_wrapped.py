@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
 from dynascope import watch
+from dynascope.monitor import examine
 from networks import mlp, seed_all, train, vectors
 
 
@@ -78,6 +79,84 @@ def test_accelerate_with_accumulated_gradients(precision):
     alone.load_state_dict({name: value for name, value in watched.items() if name != "random"})
     without_autocast = watch(alone, probe=vectors(), every=1, slow=0).record.loads[0]
     np.testing.assert_array_equal(run.record.loads[-1], without_autocast)
+
+
+class LowRank(nn.Module):
+    """LoRA by hand: a linear map that is frozen, and a small one that is trained."""
+
+    def __init__(self, linear, rank=2):
+        super().__init__()
+        self.linear = linear.requires_grad_(False)
+        self.down = nn.Parameter(torch.randn(rank, linear.in_features) / linear.in_features**0.5)
+        self.up = nn.Parameter(torch.zeros(linear.out_features, rank))
+
+    def forward(self, x):
+        return self.linear(x) + x @ self.down.T @ self.up.T
+
+
+class Adapted(nn.Module):
+    """The same of modules, which run after the linear map."""
+
+    def __init__(self, linear, act):
+        super().__init__()
+        self.linear, self.act = linear, act
+        self.adapter = nn.Sequential(nn.Linear(16, 2, bias=False), nn.Linear(2, 3, bias=False))
+
+    def forward(self, x):
+        return self.act(self.linear(x)) + self.adapter(x)
+
+
+@pytest.mark.parametrize(("act", "readout"), [(torch.neg, "2"), (torch.tanh, "2.adapter.1 Linear")])
+def test_a_readout_with_an_adapter_is_one_map_where_it_is_linear(act, readout):
+    model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), Adapted(nn.Linear(16, 3), act))
+    assert watch(model, vectors(), every=1, slow=0)._layers.readout.name == readout
+    deep = nn.Sequential(nn.Linear(6, 3), nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3)))  # linear, but in a row
+    assert watch(deep, vectors(), every=1, slow=0)._layers.readout.name == "1.1 Linear"
+
+
+def test_low_rank_adapters():
+    ends = []
+    for watched in (False, True):
+        seed_all(3)
+        parts = [nn.Linear(6, 16), nn.Linear(16, 16), nn.Linear(16, 3)]
+        model = nn.Sequential(*(each for part in parts for each in (LowRank(part), nn.ReLU())))[:-1]
+        optimiser = torch.optim.Adam([each for each in model.parameters() if each.requires_grad], lr=1e-2)
+        x, y = vectors(120)
+        options = {"slow": 0, "optimizer": optimiser, "training": x + 1}
+        with watch(model, (x, y), every=10, **options) if watched else contextlib.nullcontext() as run:
+            for _ in range(160):
+                chosen = torch.randint(len(x), (16,))
+                loss = nn.functional.cross_entropy(model(x[chosen]), y[chosen])
+                optimiser.zero_grad()
+                loss.backward()
+                optimiser.step()
+                if run:
+                    run.step(loss=loss)
+        ends.append({**model.state_dict(), "random": torch.get_rng_state()})
+    assert [name for name in ends[0] if not torch.equal(ends[0][name], ends[1][name])] == []
+    assert run.layers == ["input", "0", "2"]
+    assert examine(run.record).line == "healthy: none of 20 faults up to step 160"
+    assert run.record.loads[-1, -1] < run.record.loads[0, -1] - 0.5
+    head, plain = model[4], nn.Linear(16, 3)
+    with torch.no_grad():  # the readout is what both maps make together
+        plain.weight.copy_(head.linear.weight + head.up @ head.down)
+        plain.bias.copy_(head.linear.bias)
+    merged = watch(nn.Sequential(*model[:4], plain), (x, y), every=1, slow=0).record
+    for name in ("nc3", "nc4"):
+        np.testing.assert_allclose(run.record[name][-1], merged[name][0], rtol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_model_that_torch_has_quantised(monkeypatch):
+    monkeypatch.setattr(torch.backends.quantized, "engine", "qnnpack")  # which runs on any processor
+    seed_all(3)
+    model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 3))
+    quantised = torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)
+    plain, small = (watch(each, vectors(), every=1, slow=0) for each in (model, quantised))
+    assert [each.split()[0] for each in small.layers] == ["input", "0", "2"]
+    assert small.skipped == plain.skipped
+    for name in ("loads", "nc1", "nc3"):
+        np.testing.assert_allclose(small.record[name], plain.record[name], rtol=0.05, atol=0.02)
 
 
 class Recomputing(nn.Module):

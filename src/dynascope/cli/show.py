@@ -74,7 +74,8 @@ def _describe(record: xr.Dataset) -> dict[str, Json]:
     if not watched(record):
         return describe(record)
     found = [asdict(each) for each in monitor.verdicts(record)]
-    return describe(record) | {"verdicts": found, "final": monitor.tables.final_values(record)}
+    health = monitor.examine(record).to_json()
+    return describe(record) | {"health": health, "verdicts": found, "final": monitor.tables.final_values(record)}
 
 
 def _follow(folder: Path) -> None:

@@ -21,6 +21,7 @@ from dynascope.monitor.loggers import Logger
 from dynascope.monitor.probing import Output, Probe, Source
 from dynascope.monitor.running import Run, Settings
 from dynascope.monitor.vitals import Vitals
+from dynascope.monitor.warming import warm_up
 from dynascope.monitor.wrappers import as_written, rank, sharded, uncompiled
 
 if TYPE_CHECKING:
@@ -122,7 +123,8 @@ def watch(
         return Run(inner, checked, None, cadence=cadence, settings=settings)
     if any(isinstance(each, nn.parameter.UninitializedParameter) for each in inner.parameters()):
         raise ValueError("model must know its shapes, got lazy layers; run one batch through it before watching")
-    with undisturbed(inner), as_written(inner):
+    warm_up(next((each.device for each in inner.parameters()), torch.device("cpu")), slow=cadence.slow > 0)
+    with cadence.charge("around"), undisturbed(inner), as_written(inner):
         found = find_layers(inner, checked, Wishes(layers, task, output, positions, groups, settings.reduce))
         features = read_features(inner, checked, found, settings.reduce, settings.max_features)
         found = measuring.with_size(found, features)

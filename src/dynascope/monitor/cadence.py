@@ -32,8 +32,9 @@ class Cadence:
     never; under a budget alone they come as often as their half allows. steps: length of the run, if known; then at
     least ten measurements are made, unless a budget is given. clock: seconds.
 
-    The budget is kept, not aimed at: a measurement starts only if what was spent, plus what one costs, is within it.
-    The one before training is counted too, so that the next ones wait until training has paid for it.
+    The budget is kept, not aimed at: a measurement starts only if what was spent, plus what it costs and what the last
+    one will cost, is within it. The one before training is counted too, and setting up ("around"), so that the next
+    ones wait until training has paid for them.
 
     >>> cadence = Cadence(every=100)
     >>> [step for step in range(1, 301) if cadence.due(step)]
@@ -65,13 +66,14 @@ class Cadence:
         self.slow = count("slow", slow, at_least=0)
         self.clock = clock
         self.measured = 0
+        self._spent = {"around": 0.0}
         self.begin()
 
     def begin(self) -> None:
-        """Start the clock: what came before, such as loading what the first measurement needs, does not count."""
+        """Start the clock: what came before, such as loading libraries, counts only as far as it is "around"."""
         self._begun = self.clock()
-        self._spent = {"fast": 0.0, "slow": 0.0}
-        self._cost = {"fast": 0.0, "slow": 0.0}
+        self._spent |= {"fast": 0.0, "slow": 0.0}
+        self._cost = {"around": 0.0, "fast": 0.0, "slow": 0.0}
 
     def due(self, step: int) -> bool:
         """Say whether to measure at this step."""
@@ -108,7 +110,7 @@ class Cadence:
 
     @contextmanager
     def charge(self, kind: str, *, more: bool = False) -> Iterator[None]:
-        """Time what is done inside and book it as "fast" or "slow"; as much is expected of the next one.
+        """Time what is done inside and book it as "fast", "slow" or "around"; as much is expected of the next one.
 
         more: it belongs to the measurement that was charged before.
         """
@@ -129,8 +131,9 @@ class Cadence:
     def _affords(self, kind: str) -> bool:
         if self.max_overhead is None:
             return True
-        share = self.max_overhead * (0.5 if self.slow else 1.0)
-        return self._spent[kind] + self._cost[kind] <= share * self._training()
+        budget = self.max_overhead * self._training()
+        whole = sum(self._spent.values()) + self._cost[kind] + self._cost["fast"]  # the last one is still to come
+        return whole <= budget and self._spent[kind] + self._cost[kind] <= budget * (0.5 if self.slow else 1.0)
 
     def _training(self) -> float:
-        return self.clock() - self._begun - sum(self._spent.values())
+        return self.clock() - self._begun - self._spent["fast"] - self._spent["slow"]

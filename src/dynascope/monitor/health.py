@@ -1,7 +1,7 @@
 """Whether a run is healthy: a pure function from its record to findings. Needs no PyTorch."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import xarray as xr
 
@@ -48,6 +48,19 @@ class Health:
     step: int
 
     @property
+    def verdict(self) -> str:
+        """One word or two: what showed first, "healthy", "nothing found so far" where more is to be judged.
+
+        >>> Health((), {"stuck": "no probe loss"}, 90).verdict
+        'nothing found so far'
+        """
+        if self.findings:
+            return self.findings[0].name
+        if len(self.unjudged) == len(RULES):
+            return "not judged"
+        return "healthy" if set(self.unjudged) <= _ON_DEMAND else "nothing found so far"
+
+    @property
     def line(self) -> str:
         """The first line that a person reads.
 
@@ -62,10 +75,17 @@ class Health:
         if self.findings:
             return "; ".join(f"{each.name} at step {each.step}" for each in self.findings) + left
         judged = len(RULES) - len(self.unjudged)
-        if not judged:
-            return left[2:]
-        word = "healthy" if set(self.unjudged) <= _ON_DEMAND else "nothing found so far"
-        return f"{word}: none of {judged} faults up to step {self.step}{left}"
+        return f"{self.verdict}: none of {judged} faults up to step {self.step}{left}" if judged else left[2:]
+
+    def to_json(self) -> dict[str, Json]:
+        """Verdict, line and step; findings with evidence, bound and advice; what was not judged, and why.
+
+        >>> Health((), dict.fromkeys(RULES, "no measurement yet"), 0).to_json()["verdict"]
+        'not judged'
+        """
+        findings = [asdict(each) for each in self.findings]
+        said = {"verdict": self.verdict, "line": self.line, "step": self.step}
+        return said | {"findings": findings, "not_judged": dict(self.unjudged)}
 
 
 def examine(record: xr.Dataset) -> Health:

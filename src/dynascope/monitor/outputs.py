@@ -60,7 +60,9 @@ def find_readout(
         if call.made.shape[axis] >= width:
             same = _selects(call.made.narrow(axis, 0, width), output)
             if same or (call.made.shape[axis] == width and feeds(call)):
-                return call, "" if same else f"what follows {call.path!r} changes its values"
+                found = _with_adapter(root, call)
+                same = same or (found.made is not None and _selects(found.made.narrow(axis, 0, width), output))
+                return found, "" if same else f"what follows {found.path!r} changes its values"
     return None, "no linear map that makes the output was found; collapse is that of the last layer"
 
 
@@ -69,6 +71,31 @@ def _linear(call: Call) -> bool:
         return all(size == 1 for size in call.module.kernel_size)
     kind = type(call.module).__name__  # quantised layers share but the name; Conv1D is GPT-2's linear layer
     return hasattr(call.module, "base_layer") or "Linear" in kind or kind == "Conv1D"
+
+
+def _with_adapter(root: Call, linear: Call) -> Call:
+    """The module around a linear map that adds others to it, as LoRA by hand does, and is linear too."""
+    for around in every(root):
+        given, made = around.given, around.made
+        if given is None or made is None or not any(linear is each for each in every(around)):
+            continue
+        base = next((each for each in around.inner if each.given is given and _linear(each)), None)
+        if base is None or base.made is None or base.made.shape != made.shape:
+            continue
+        in_a_row = any(each.given is base.made for each in around.inner)
+        more = {*around.module.parameters()} - {*base.module.parameters()}
+        if more and not in_a_row and _affine(around.module, given):
+            return around
+    return linear
+
+
+def _affine(module: nn.Module, x: torch.Tensor) -> bool:
+    """Whether f(2x) − f(0) = f(x) − f(−x), which is so for no activation."""
+    try:
+        twice, none, plus, minus = (module(factor * x) for factor in (2, 0, 1, -1))
+        return bool(((twice - none) - (plus - minus)).norm() <= 1e-3 * (plus - minus).norm())
+    except (TypeError, RuntimeError):  # another kind of input or output
+        return False
 
 
 def _selects(made: torch.Tensor, output: torch.Tensor) -> bool:

@@ -28,7 +28,6 @@ from dynascope.monitor.resuming import SAME, apart, open_journal
 from dynascope.monitor.tables import to_html
 from dynascope.monitor.telling import guarded
 from dynascope.monitor.vitals import Vitals
-from dynascope.monitor.warming import warm_up
 from dynascope.monitor.wrappers import agreed, as_written, rank, sharded
 from dynascope.records import Json, save
 
@@ -91,14 +90,15 @@ class Run:
         if self._layers is None:
             return
         self._head = start = self._start(self._layers)
-        measured: list[Numbers] = []
-        self._guarded(lambda: measured.append(self._warmed()))
+        measured: list[tuple[Features, Numbers]] = []
+        self._cadence.begin()
+        self._guarded(lambda: measured.append(self._quick()))
 
         def decide() -> tuple[int, bool]:
             """Steps that are done, and whether this state has been measured."""
             if out is None:
                 return first_step or 0, False
-            now = measured[0] if measured else None
+            now = measured[0][1] if measured else None
             self._journal, step = open_journal(out, start, now, first_step=first_step, resume=resume)
             self._entries = self._journal.entries
             done = [entry for entry in self._entries if entry["kind"] == "measure"]
@@ -107,16 +107,9 @@ class Run:
 
         self._step, known = agreed(decide) if self._together else decide()
         self._write(start)
-        self._cadence.begin()
         self._begun = time.perf_counter()
-        if not known:
-            self._guarded(self.measure)
-
-    def _warmed(self) -> Numbers:
-        """The state before training, measured twice: what is loaded on first use is not the cost of a measurement."""
-        device = next((each.device for each in self._model.parameters()), torch.device("cpu"))
-        warm_up(device, slow=self._cadence.slow > 0)
-        return self._quick()[1]
+        if measured and not known:
+            self._guarded(lambda: self._complete(self._before, *measured[0]))
 
     def _start(self, layers: Layers) -> dict[str, Json]:
         cadence, settings = self._cadence, self._settings
@@ -242,8 +235,11 @@ class Run:
         """Measure now. slow: with the slow measures or without; by default when they are due. Errors are raised."""
         if self._layers is None or self._closed:
             return
-        now = self._now()
-        features, numbers = self._quick()
+        self._complete(self._now(), *self._quick(), slow=slow)
+
+    def _complete(self, now: float, features: Features, numbers: Numbers, *, slow: bool | None = None) -> None:
+        """Add health, and slow measures where they are due, to a measurement and keep it."""
+        assert self._layers is not None
         if self._vitals is not None:
             with self._measuring("fast", more=True):
                 numbers |= self._vitals.measure(features, self._layers.reading.task)

@@ -1,4 +1,4 @@
-"""What the first measurement of a process needs, loaded before the clock starts."""
+"""What the first measurement of a process needs, loaded before anything is timed."""
 
 import functools
 

@@ -38,9 +38,9 @@ def draw_task(
     clean = _placed(kind, patterns[which], random)
     inputs = clean + noise * torch.randn(clean.shape, generator=random)
     inputs = inputs / inputs.std()
-    sizes = [samples, probe, unseen]
-    pairs = zip(inputs.split(sizes), labels.split(sizes), strict=True)
-    return Task(*(part for pair in pairs for part in pair), classes=classes)
+    seen, watched, rest = slice(samples), slice(samples, samples + probe), slice(samples + probe, None)
+    given = inputs[seen], labels[seen], inputs[watched], labels[watched]
+    return Task(*given, inputs[rest], labels[rest], classes)
 
 
 def _patterns(kind: str, number: int, random: torch.Generator) -> torch.Tensor:
