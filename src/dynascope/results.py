@@ -94,7 +94,7 @@ def load_result(path: Path) -> Result:
 
     >>> load_result(Path("nowhere/result.json"))
     Traceback (most recent call last):
-    ValueError: 'nowhere/result.json' is not the result of an experiment: No such file or directory
+    ValueError: 'nowhere/result.json' is not the result of an experiment: there is no file 'nowhere/result.json'
     """
     try:
         content = read_json(path, dict[str, Any])

@@ -140,7 +140,7 @@ def test_beginnings_that_hold_something_else(run, command, change):
     for name in ("show", "report", "runs"):
         code, _, err = command(name, run)
         assert code in (0, 2)
-        assert code == 0 or "journal.jsonl' holds" in " ".join(err.split())
+        assert code == 0 or "w/journal.jsonl' holds" in " ".join(err.split())
 
 
 def test_measurements_with_other_axes_are_named(run, command):

@@ -125,7 +125,7 @@ def published_strengths(
     """
     one_of("geometry", model, ["isotropic", "logits"])
     window = min(_PUBLISHED_WINDOW, len(times) - (len(times) + 1) % 2)
-    found = estimate_strengths(times, means, model, method="code", window=window, reference_time=times[0])
+    found = estimate_strengths(times, means, model, method="code", window=window)
     return np.stack([found["intra"].values, found["inter"].values])
 
 

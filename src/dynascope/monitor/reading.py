@@ -123,7 +123,7 @@ def open_run(path: str | os.PathLike[str]) -> RunRecord:
             record = of_now(load(path))
             _require_run(record, str(path))
             return record
-        return assemble(journal.read(path))
+        return assemble(journal.read(path), repr(str(Path(path) / journal.NAME)))
 
 
 @dataclass(frozen=True)

@@ -155,11 +155,11 @@ class DeepLinear(LinearNetwork):
         save_points: how many evenly spaced times to save, or the times themselves.
         reduction: sum, half the squared error as in theory; or mean, as torch's MSELoss.
         isotropic_noise: σ of the isotropic method, 1 if not given: a variance of σ² η/b per weight and time.
-        rank_threshold: share of the teacher's largest singular value above which a singular value of W counts as rank.
-        tangent_kernel, keep_weights: whether to record the tangent kernel between modes, and the weights.
+        rank_threshold: share of the teacher's largest singular value above which one of W counts as rank.
+        tangent_kernel, keep_weights: whether to record the modes' tangent kernel, and the weights.
         start: initial weights, one array (d_l, d_{l−1}) or (trial, d_l, d_{l−1}) for each layer.
         precision: float64 or float32.
-        progress: whether to draw a bar; by default on a terminal, after two seconds.
+        progress: whether to draw a bar; by default on terminals, after two seconds.
 
         Returns over (…grid, trial, time) loss, amplitude, exact and predicted diffusion (7), drifts, balance (33),
         weight_norm and rank; docs/deep-linear.md has the list. Trial i begins at the same weights whatever trains it,
@@ -225,7 +225,7 @@ class DeepLinear(LinearNetwork):
 
     def _isotropic_noise(self, method: str, noise: float | None) -> float:
         if method != "isotropic":
-            left_out("isotropic_noise", noise, where=f"for {method}")
+            left_out("isotropic_noise", noise, where=f"for {method}", default=1.0)
         return 1.0 if noise is None else scalar("isotropic_noise", noise, at_least=0.0)
 
     @property
