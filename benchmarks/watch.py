@@ -182,11 +182,13 @@ def compare(make: Callable[[], Training], steps: int, every: int | None, seconds
         run = watch(watched.model, probe=watched.probe, every=every, out=folder)
         before = now() - begun
         # the other network's turns are not training time of this one, so its budget must not grow by them
-        run._cadence.clock = lambda: time.perf_counter() - sum(spent["without"])
+        elsewhere = 0.0
+        run._cadence.clock = lambda: time.perf_counter() - elsewhere
         for turn in range(steps // TURN):
             order = (("without", plain, None), ("with", watched, run))
             for name, training, attached in order if turn % 2 else order[::-1]:
                 spent[name].append(training.turn(TURN, attached))
+                elsewhere += spent[name][-1] if attached is None else 0.0
             done(TURN * (turn + 1))
             if now() - begun > seconds:
                 break

@@ -125,8 +125,10 @@ class Losses:
 
     def _read(self) -> None:
         held = [each for _, each in self._waiting]
-        if all(isinstance(each, torch.Tensor) for each in held):
-            values = torch.stack([each.reshape(-1)[0].double() for each in held]).tolist()  # type: ignore[attr-defined]
+        tensors = [each for each in held if isinstance(each, torch.Tensor)]
+        if len(tensors) == len(held):
+            single = [each if each.ndim == 0 else each.reshape(-1)[0] for each in tensors]
+            values = torch.stack(single).double().tolist()  # all at once: each operation counts at every step
         else:
             values = [float(each) for each in held]
         for (step, _), value in zip(self._waiting, values, strict=True):
