@@ -124,7 +124,7 @@ def watch(
     if any(isinstance(each, nn.parameter.UninitializedParameter) for each in inner.parameters()):
         raise ValueError("model must know its shapes, got lazy layers; run one batch through it before watching")
     warm_up(next((each.device for each in inner.parameters()), torch.device("cpu")), slow=cadence.slow > 0)
-    with cadence.charge("around"), undisturbed(inner), as_written(inner):
+    with undisturbed(inner), as_written(inner):
         found = find_layers(inner, checked, Wishes(layers, task, output, positions, groups, settings.reduce))
         features = read_features(inner, checked, found, settings.reduce, settings.max_features)
         found = measuring.with_size(found, features)

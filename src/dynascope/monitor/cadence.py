@@ -33,8 +33,8 @@ class Cadence:
     least ten measurements are made, unless a budget is given. clock: seconds.
 
     The budget is kept, not aimed at: a measurement starts only if what was spent, plus what it costs and what the last
-    one will cost, is within it. The one before training is counted too, and setting up ("around"), so that the next
-    ones wait until training has paid for them.
+    one will cost, is within it. The one before training is counted too, so that the next ones wait until training has
+    paid for it; setting up is not, or short runs would have nothing to show.
 
     >>> cadence = Cadence(every=100)
     >>> [step for step in range(1, 301) if cadence.due(step)]
@@ -66,14 +66,13 @@ class Cadence:
         self.slow = count("slow", slow, at_least=0)
         self.clock = clock
         self.measured = 0
-        self._spent = {"around": 0.0}
         self.begin()
 
     def begin(self) -> None:
-        """Start the clock: what came before, such as loading libraries, counts only as far as it is "around"."""
+        """Start the clock: what came before, such as loading libraries, does not count."""
         self._begun = self.clock()
-        self._spent |= {"fast": 0.0, "slow": 0.0}
-        self._cost = {"around": 0.0, "fast": 0.0, "slow": 0.0}
+        self._spent = {"fast": 0.0, "slow": 0.0}
+        self._cost = {"fast": 0.0, "slow": 0.0}
 
     def due(self, step: int) -> bool:
         """Say whether to measure at this step."""
@@ -110,7 +109,7 @@ class Cadence:
 
     @contextmanager
     def charge(self, kind: str, *, more: bool = False) -> Iterator[None]:
-        """Time what is done inside and book it as "fast", "slow" or "around"; as much is expected of the next one.
+        """Time what is done inside and book it as "fast" or "slow"; as much is expected of the next one.
 
         more: it belongs to the measurement that was charged before.
         """
@@ -136,4 +135,4 @@ class Cadence:
         return whole <= budget and self._spent[kind] + self._cost[kind] <= budget * (0.5 if self.slow else 1.0)
 
     def _training(self) -> float:
-        return self.clock() - self._begun - self._spent["fast"] - self._spent["slow"]
+        return self.clock() - self._begun - sum(self._spent.values())

@@ -101,12 +101,12 @@ class SpringBlock(Family):
         seed: fixes all randomness.
         save_points: how many evenly spaced times to save, or the times themselves.
         dynamics: overdamped (5), inertial (4), (S2), (S3), or langevin (S4), (S5).
-        damping: γ of the inertial and langevin dynamics, 1 if not given.
+        damping: γ of inertial and langevin dynamics, 1 if not given.
         noise_decay: τ in ε(t) = ε·exp(−τ t).
         shared_noise: whether all blocks feel the same noise.
         truncate: bound z of noise conditioned on |ζ| ≤ z standard deviations.
-        stop_tolerance: hold a trial from the first save at which no block has moved by more than this fraction of the
-            target since the save before; `stop_time` then says when (NaN: never).
+        stop_tolerance: hold a trial from the first save at which no block has moved by this fraction of the target
+            since the save before; `stop_time` says when (NaN: never).
         start: positions at time 0, shaped (…grid, block); zero if not given.
         precision: float64 or float32.
         progress: draw a bar; by default on a terminal.
