@@ -137,14 +137,14 @@ def path_of(name: str, value: object) -> Path:
     return Path(value)
 
 
-def left_out(name: str, value: object, *, where: str, default: object = None) -> None:
-    """Refuse an argument that would have no effect; its default may be there, as sweeps keep it.
+def left_out(name: str, value: object, *, where: str) -> None:
+    """Refuse an argument that would have no effect.
 
-    >>> left_out("damping", 0.5, where="for the overdamped dynamics", default=1.0)
+    >>> left_out("damping", 0.5, where="for the overdamped dynamics")
     Traceback (most recent call last):
     ValueError: damping must be left out for the overdamped dynamics, where it has no effect, got 0.5
     """
-    if value is not None and value != default:
+    if value is not None:
         raise ValueError(f"{name} must be left out {where}, where it has no effect, got {value!r}")
 
 

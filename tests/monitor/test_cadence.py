@@ -90,7 +90,7 @@ def test_the_first_and_the_last_measurement_are_paid_for_by_training():
     with cadence.charge("fast"):
         clock.now += 0.1
     measured, _ = _simulate(cadence, clock, steps=10_000, step_time=0.01, fast=0.1, slow=1.0)
-    assert measured[0] == 1500  # the first, this one and the last one: 0.3 of 15 seconds
+    assert measured[0] == 1501  # the first, this one and the last one: 0.3 of 15 seconds
     with cadence.charge("fast"):
         clock.now += 0.1
     assert 0.018 < cadence.overhead <= 0.02

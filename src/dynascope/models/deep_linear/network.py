@@ -225,7 +225,7 @@ class DeepLinear(LinearNetwork):
 
     def _isotropic_noise(self, method: str, noise: float | None) -> float:
         if method != "isotropic":
-            left_out("isotropic_noise", noise, where=f"for {method}", default=1.0)
+            left_out("isotropic_noise", noise, where=f"for {method}")
         return 1.0 if noise is None else scalar("isotropic_noise", noise, at_least=0.0)
 
     @property

@@ -241,7 +241,7 @@ class LocallyElastic(Gridded):
             end = max(float(grid[-1]), _STEP if dt is None else dt)  # also where only time 0 is asked for
             run = self.simulate(end, dt, samples, trials, seed=seed, save_points=grid, start=begin)
             return share_separable(np.moveaxis(run["point"].values, -5, -4))  # (…grid, time, trial, …)
-        left_out("dt", dt, where="where a direction is given", default=_STEP)
+        left_out("dt", dt, where="where a direction is given")
         classes, features = self._shape()
         along = as_float("direction", direction)
         if along.shape != (features,) or not np.any(along):
@@ -305,9 +305,9 @@ class LocallyElastic(Gridded):
         seed_key(seed)
         method = self._method(method, discrete=flag("discrete", discrete))
         if method == "exact":
-            left_out("dt", dt, where="for the exact method", default=_STEP)
+            left_out("dt", dt, where="for the exact method")
         if method != "discrete":
-            left_out("batch_size", batch_size, where="unless discrete is True", default=1)
+            left_out("batch_size", batch_size, where="unless discrete is True")
         duration, dt = scalar("duration", duration, above=0.0), scalar("dt", _STEP if dt is None else dt, above=0.0)
         batch_size = count("batch_size", 1 if batch_size is None else batch_size)
         one_of("precision", precision, ["float64", "float32"])

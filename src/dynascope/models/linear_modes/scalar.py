@@ -80,7 +80,7 @@ class ScalarNetwork(Family):
             given: int | None = self.width
             self.width = _WIDTH if given is None else count("width", given)
         else:
-            left_out("width", self.width, where="where weights are given", default=_WIDTH)
+            left_out("width", self.width, where="where weights are given")
             self.width = max(self.first.shape[-1], self.second.shape[-1])
 
     def solve(self, times: Times, *, published: bool = False) -> xr.Dataset:

@@ -123,7 +123,7 @@ class SpringBlock(Family):
         """
         begun = time.perf_counter()
         if dynamics == "overdamped":
-            left_out("damping", damping, where="for the overdamped dynamics", default=1.0)
+            left_out("damping", damping, where="for the overdamped dynamics")
         options = Options(
             duration=scalar("duration", duration, above=0.0),
             dt=scalar("dt", dt, above=0.0),
