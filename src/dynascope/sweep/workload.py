@@ -78,7 +78,7 @@ class OneByOne:
 
 
 # what sweeps of earlier versions keep of arguments that were left out; given, they are refused where without effect
-_LEFT_OUT = {
+_LEFT_OUT: Mapping[str, Mapping[str, float]] = {
     "SpringBlock": {"damping": 1.0},
     "DeepLinear": {"isotropic_noise": 1.0},
     "LocallyElastic": {"dt": 0.01, "batch_size": 1},
