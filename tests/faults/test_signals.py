@@ -33,6 +33,16 @@ def begin(folder, *arguments):
     )
 
 
+def end(folder):
+    again = begin(folder, *SWEEP)
+    again.communicate(timeout=120)
+    return again.returncode
+
+
+def scratch(folder):
+    return [name for name in os.listdir(folder / "tmp") if "dynascope-sweep" in name]
+
+
 def wait_for(found, seconds=90):
     until = time.monotonic() + seconds
     while not found() and time.monotonic() < until:
@@ -50,10 +60,9 @@ def test_a_sweep_on_dask_that_is_stopped_leaves_nothing_and_goes_on(tmp_path, nu
     assert running.returncode == 128 + number
     assert "of 30 finished; the same command goes on" in err
     assert "Traceback" not in err
-    assert not [name for name in os.listdir(tmp_path / "tmp") if name.startswith("dynascope-sweep")]
+    assert not scratch(tmp_path)
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out" / "results").iterdir()}
-    again = begin(tmp_path, *SWEEP)
-    assert again.wait(120) == 0
+    assert end(tmp_path) == 0
     assert gather(tmp_path / "out")["outcome"].values.tolist() == ["finished"] * 30
     after = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out" / "results").iterdir()}
     assert before.items() <= after.items()
@@ -64,10 +73,10 @@ def test_what_a_killed_sweep_leaves_is_removed_by_the_next(tmp_path):
     running = begin(tmp_path, *SWEEP)
     wait_for(lambda: list(tmp_path.glob("out/results/*.nc")))
     running.kill()
-    running.wait()
-    assert [name for name in os.listdir(tmp_path / "tmp") if name.startswith("dynascope-sweep")]
-    assert begin(tmp_path, *SWEEP).wait(120) == 0
-    assert not [name for name in os.listdir(tmp_path / "tmp") if name.startswith("dynascope-sweep")]
+    running.communicate()
+    assert scratch(tmp_path)
+    assert end(tmp_path) == 0
+    assert not scratch(tmp_path)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

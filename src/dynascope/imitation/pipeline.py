@@ -13,7 +13,9 @@ import xarray as xr
 from dynascope.checks import count, one_of
 from dynascope.imitation.procedure import Options, imitate
 from dynascope.imitation.runs import Recorded, class_means
+from dynascope.imitation.summary import sentences, table
 from dynascope.records import check_writable, digest, load, save
+from dynascope.schema import content_of
 
 DATA = ("geomnist", "mnist", "fashion", "cifar10", "digits")
 _RECORDS = 200  # moments at which networks are measured
@@ -124,9 +126,12 @@ def imitate_to(
 
 
 def _kept(place: Path) -> xr.Dataset | None:
-    """An earlier result; one that is damaged is made again."""
+    """An earlier result; one that is damaged, or does not hold what is told of it, is made again."""
     try:
-        return load(place)
+        with content_of(str(place)):
+            kept = load(place)
+            _ = list(table(kept)), sentences(kept)
+            return kept
     except FileNotFoundError:
         return None
     except ValueError as error:
