@@ -249,9 +249,9 @@ def gallery_page(results: Mapping[str, Result], pictures: Collection[str]) -> st
         if name.split("/")[0] != family:
             family = name.split("/")[0]
             parts.append(f"## {family}")
-        title = find(name).title
-        parts += [f"### {title}", f"`{name}`, {find(name).source}, scale {_scale(run)}"]
-        parts.append(_linked(f"![{title}]({small})", name, pictures))
+        experiment = find(name)
+        parts += [f"### {experiment.title}", f"`{name}`, {experiment.source}, scale {_scale(run)}"]
+        parts.append(_linked(f"![{experiment.title}]({small})", name, pictures))
     return "\n\n".join(parts) + "\n"
 
 

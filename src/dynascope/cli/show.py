@@ -67,7 +67,10 @@ def _show(records: dict[Path, xr.Dataset], out: Path | None, *, as_json: bool) -
 
 
 def _read(file: Path) -> xr.Dataset:
-    return monitor.open_run(file) if journal.is_run(file) or watched(record := load(file)) else record
+    if journal.is_run(file):
+        return monitor.open_run(file)
+    record = load(file)
+    return monitor.reading.as_run(record, str(file)) if watched(record) else record
 
 
 def _describe(record: xr.Dataset) -> dict[str, Json]:

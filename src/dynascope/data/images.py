@@ -170,7 +170,7 @@ def _idx_set(folder: Path, name: str) -> Raw:
 
 def _require_images(name: str, x: np.ndarray, y: np.ndarray) -> None:
     """What files may hold instead."""
-    if x.ndim != 4 or x.size == 0 or x.dtype.kind not in "uif" or not np.isfinite(x).all():
+    if x.ndim != 4 or x.size == 0 or x.dtype.kind not in "uif" or (x.dtype.kind == "f" and not np.isfinite(x).all()):
         raise ValueError(f"{name} must hold images (n, channel, row, column), got {x.dtype} of shape {x.shape}")
     if y.shape != x.shape[:1] or y.dtype.kind not in "ui" or y.min() < 0:
         raise ValueError(

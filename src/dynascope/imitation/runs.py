@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from dynascope.checks import Given
-from dynascope.models.elastic.recorded import load_class_means
+from dynascope.models.elastic.recorded import load_class_means, real
 from dynascope.monitor.journal import is_run
 from dynascope.monitor.reading import open_run
 from dynascope.records import load
@@ -81,10 +81,7 @@ def _checked(means: xr.DataArray) -> xr.DataArray:
         raise ValueError(f"run must hold at least 2 classes, got {means.sizes['class']}")
     if "time" not in means.coords:
         raise ValueError("run must say at which times its class means were taken: it has no coordinate time or step")
-    for name, values in (("class means", means.values), ("times", means["time"].values)):
-        if values.dtype.kind not in "iuf":
-            raise ValueError(f"{name} of a run must be real numbers, got the type {values.dtype}")
-    times = means["time"].values.astype(float)
+    times = real(means, "a run")["time"].values.astype(float)
     if len(times) < _FEWEST or not np.all(np.diff(times) > 0):
         raise ValueError(
             f"run must hold class means at {_FEWEST} or more increasing times, got {len(times)}; record them more often"

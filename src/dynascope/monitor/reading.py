@@ -120,9 +120,7 @@ def open_run(path: str | os.PathLike[str]) -> RunRecord:
     """
     with content_of(str(path)):
         if Path(path).is_file():
-            record = of_now(load(path))
-            _require_run(record, str(path))
-            return record
+            return as_run(load(path), str(path))
         return assemble(journal.read(path), repr(str(Path(path) / journal.NAME)))
 
 
@@ -138,10 +136,21 @@ class _Parameters:
     final_state: str = ""
 
 
+def as_run(record: xr.Dataset, place: str) -> RunRecord:
+    """Give the record of a file the names of now; that of a watched run is held to its schema.
+
+    >>> as_run(xr.Dataset(attrs={"model": '"watch"', "options": "[]"}), "run.nc")
+    Traceback (most recent call last):
+    ValueError: 'run.nc' is damaged, or dynascope did not write it: Expected `object`, got `array`
+    """
+    run = of_now(record)
+    if run.attrs.get("model") == '"watch"':
+        with content_of(place):
+            _require_run(run, place)
+    return run
+
+
 def _require_run(record: xr.Dataset, place: str) -> None:
-    """Hold the record of a watched run to its schema."""
-    if record.attrs.get("model") != '"watch"':
-        return
     parse_json(record.attrs.get("parameters", "{}"), _Parameters, place)
     parse_json(record.attrs.get("options", "{}"), journal.Settings, place)
     if missing := {"step", "layer"} - set(map(str, record.indexes)):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from scipy.special import softmax
 
 from dynascope import networks, plots
 from dynascope.experiments.claims import Claim, Judgement, above, below, equal
@@ -64,9 +65,8 @@ def run(config: Config) -> xr.Dataset:
 
 
 def _each_margin(logits: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """E − softmax X of each sample."""
-    power = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(np.eye(logits.shape[1])[own] - power / power.sum(axis=1, keepdims=True))
+    """What cross-entropy still asks of each sample, e − softmax X; `margins` has one sample for each class."""
+    return np.asarray(np.eye(logits.shape[1])[own] - softmax(logits, axis=1))
 
 
 def _class_means(network: Any, probe: np.ndarray, own: np.ndarray) -> dict[str, float]:

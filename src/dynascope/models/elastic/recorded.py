@@ -33,7 +33,7 @@ def load_class_means(file: Path) -> xr.DataArray:
             )
         if "time" not in record["class_mean"].coords:
             raise ValueError(f"{file} must hold the coordinate time of class_mean, without which no rate is known")
-        return _numbers(record["class_mean"].transpose(*(dim for dim in _DIMS if dim in dims)), file)
+        return real(record["class_mean"].transpose(*(dim for dim in _DIMS if dim in dims)), str(file))
     arrays = read_arrays(file)
     if not {"times", "class_means"} <= set(arrays):
         raise ValueError(f"{file} must hold the arrays times and class_means, it holds {sorted(arrays)}")
@@ -43,13 +43,19 @@ def load_class_means(file: Path) -> xr.DataArray:
             f"class_means of {file} must be (time, class, feature), with trials in front or not, and times as long, "
             f"got shapes {means.shape} and {times.shape}"
         )
-    return _numbers(xr.DataArray(means, dims=_DIMS[-means.ndim :], coords={"time": times}, name="class_mean"), file)
+    return real(xr.DataArray(means, dims=_DIMS[-means.ndim :], coords={"time": times}, name="class_mean"), str(file))
 
 
-def _numbers(means: xr.DataArray, file: Path) -> xr.DataArray:
+def real(means: xr.DataArray, of: str) -> xr.DataArray:
+    """Refuse class means or times that are no real numbers.
+
+    >>> real(xr.DataArray([1j], dims="time", coords={"time": [0.0]}), "a run")
+    Traceback (most recent call last):
+    ValueError: class means of a run must be real numbers, got the type complex128
+    """
     for name, values in (("class means", means), ("times", means["time"])):
         if values.dtype.kind not in "iuf":
-            raise ValueError(f"the {name} of {file} must be real numbers, got {values.dtype}")
+            raise ValueError(f"{name} of {of} must be real numbers, got the type {values.dtype}")
     return means
 
 

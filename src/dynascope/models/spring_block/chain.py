@@ -105,8 +105,8 @@ class SpringBlock(Family):
         noise_decay: τ in ε(t) = ε·exp(−τ t).
         shared_noise: whether all blocks feel the same noise.
         truncate: bound z of noise conditioned on |ζ| ≤ z standard deviations.
-        stop_tolerance: hold a trial from the first save at which no block has moved by this fraction of the target
-            since the save before; `stop_time` says when (NaN: never).
+        stop_tolerance: hold a trial from the first save at which no block has moved by more than this fraction of the
+            target since the last; `stop_time` says when (NaN: never).
         start: positions at time 0, shaped (…grid, block); zero if not given.
         precision: float64 or float32.
         progress: draw a bar; by default on a terminal.
