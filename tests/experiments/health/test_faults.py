@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from dynascope.experiments.health import faults
 from dynascope.experiments.health.faults import CAUSES, HEALTHY, NOTHING, confusion
 from dynascope.experiments.health.trainings import FAULTS
 from dynascope.monitor.health import RULES
@@ -63,3 +64,10 @@ def test_a_run_without_a_fault_that_has_not_learnt_is_no_false_alarm(record, fai
 def test_every_fault_has_a_cause_that_some_rule_names():
     assert set(CAUSES) == set(FAULTS) - {HEALTHY}
     assert {name for causes in CAUSES.values() for name in causes} <= set(RULES)
+
+
+def test_runs_without_a_fault_have_seeds_of_their_own():
+    points = faults._points(faults.Config(healthy=3))
+    seeds = [each["seed"] for each in points if each["architecture"] == "cnn" and each["fault"] == HEALTHY]
+    assert len(set(seeds)) == len(seeds) == 3 * 20 * len(CAUSES)
+    assert min(seeds) >= 40
