@@ -52,13 +52,13 @@ class BatchNorm2d(nn.BatchNorm2d):
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, channel, row, column) → the same shape."""
-        if not self.training:
-            return super().forward(x)
-        variance, mean = torch.var_mean(x, (0, 2, 3), correction=0)
-        with torch.no_grad():
-            many = x.numel() // x.shape[1]
-            for kept, new in ((self.running_mean, mean), (self.running_var, variance * (many / (many - 1)))):
-                kept.mul_(1 - self.momentum).add_(self.momentum * new)
+        variance, mean = self.running_var, self.running_mean
+        if self.training:
+            variance, mean = torch.var_mean(x, (0, 2, 3), correction=0)
+            with torch.no_grad():
+                many = x.numel() // x.shape[1]
+                for kept, new in ((self.running_mean, mean), (self.running_var, variance * (many / (many - 1)))):
+                    kept.mul_(1 - self.momentum).add_(self.momentum * new)
         scale = self.weight * torch.rsqrt(variance + self.eps)
         shift = self.bias - mean * scale
         return torch.addcmul(shift[:, None, None], x, scale[:, None, None])
