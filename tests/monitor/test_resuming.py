@@ -1,5 +1,6 @@
 """One folder holds one training: a second one goes beside it, a resumed one is checked."""
 
+import platform
 import warnings
 
 import pytest
@@ -31,6 +32,18 @@ def test_a_second_training_gets_a_folder_of_its_own_and_says_so(tmp_path):
         assert run.folder == tmp_path / f"run-{number}"
         assert _steps(run.folder) == [0, 2, 4, 6]
     assert _steps(tmp_path / "run") == [0, 2, 4]
+
+
+def test_what_a_killed_run_left_in_a_numbered_folder_goes_with_the_next_run(tmp_path):
+    for _ in range(2):
+        with warnings.catch_warnings(action="ignore"):
+            run, _ = _trained(tmp_path / "run", 2)
+    left = run.folder / f".record.{platform.node()}-99999999-{'0' * 32}.nc"
+    left.write_bytes(b"half a rec")
+    with warnings.catch_warnings(action="ignore"):
+        run, _ = _trained(tmp_path / "run", 2)
+    assert run.folder == tmp_path / "run-3"
+    assert not left.exists()
 
 
 def test_the_line_that_is_warned_about_is_the_users(tmp_path):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dynascope.files import remove_leftovers
 from dynascope.monitor.journal import Journal
 from dynascope.monitor.telling import tell
 from dynascope.records import Json
@@ -79,6 +80,8 @@ def _beside(folder: Path) -> Path:
         with suppress(FileExistsError):
             fresh.mkdir()
             break
+        with suppress(OSError):  # it is a file, or another user's
+            remove_leftovers(fresh)  # nothing else opens that folder again
     return fresh
 
 
