@@ -14,14 +14,21 @@ ROWS = [
     {"records", "statistics"},
     {"models", "measure", "data"},
     {"networks", "monitor"},
-    {"imitation"},
+    {"imitation", "steering"},
     {"sweep"},
     {"plots"},
     {"experiments"},
     {"results", "report", "cli", "web", "__main__"},
 ]
 HOMES = {
-    "torch": ("networks", "monitor", "measure/elasticity.py", "measure/side_effects.py", "experiments/health"),
+    "torch": (
+        "networks",
+        "monitor",
+        "steering",
+        "measure/elasticity.py",
+        "measure/side_effects.py",
+        "experiments/health",
+    ),
     "matplotlib": ("plots", "experiments", "report.py"),
     "dask": ("sweep/cluster.py",),
     "distributed": ("sweep/cluster.py",),

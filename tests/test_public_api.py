@@ -6,9 +6,9 @@ import pkgutil
 import pytest
 
 import dynascope
-from dynascope import LocallyElastic, SpringBlock, cli, measure, monitor, networks, plots, sweep
+from dynascope import LocallyElastic, SpringBlock, cli, measure, monitor, networks, plots, steering, sweep
 
-PACKAGES = [dynascope, cli, measure, monitor, networks, plots, sweep]
+PACKAGES = [dynascope, cli, measure, monitor, networks, plots, steering, sweep]
 
 
 def test_public_names():
@@ -38,6 +38,7 @@ def test_public_names():
         "relative_difference",
         "save",
         "separable",
+        "steer",
         "watch",
     ]
 

@@ -302,13 +302,21 @@ def straightness(load: Float[np.ndarray, "*lead layer"]) -> Float[np.ndarray, "*
     return np.asarray((centred @ places) ** 2 / (places @ places) / np.vecdot(centred, centred))
 
 
+def bends(load: Float[np.ndarray, "*lead layer"]) -> Float[np.ndarray, "*lead"]:
+    """Bend of load curves: curvature·(L − 1)/mean |d_ℓ|, 0 for level ones; see `load_curve`.
+
+    >>> float(bends(np.array([3.0, 2.0, 1.0])))
+    0.0
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        size = np.abs(np.diff(load, axis=-1)).mean(axis=-1)
+        return np.where(size == 0, 0.0, curvature(load) * (load.shape[-1] - 2) / size)
+
+
 def _shape_numbers(loads: np.ndarray) -> dict[str, np.ndarray]:
     """Curvature and bend of load curves (…, layer)."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        bent, layers = curvature(loads), loads.shape[-1] - 1
-        size = np.abs(np.diff(loads, axis=-1)).mean(axis=-1)
-        bend = np.where(size == 0, 0.0, bent * (layers - 1) / size)
-    return {"curvature": bent, "bend": bend}
+        return {"curvature": curvature(loads), "bend": bends(loads)}
 
 
 def _linearity(loads: np.ndarray) -> float:

@@ -1,13 +1,13 @@
 """Features of a probe's rows in every layer: which numbers are kept, and one pass that takes them all."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import nn
 
-from dynascope.monitor.probing import CHUNK, POSITIONS, Output, Probe, feed, output_of
+from dynascope.monitor.probing import CHUNK, POSITIONS, Inputs, Output, Probe, feed, output_of, tensors_of
 from dynascope.monitor.tasks import Task, at_places, picked
 from dynascope.monitor.tracing import first_tensor, hooked, with_first
 
@@ -240,6 +240,25 @@ def read_test(
     if probe.test is None or layers.test is None:
         return None
     return _Pass(probe.test, layers, layers.test, how, limit, None).run(model)
+
+
+def without_labels(inputs: Inputs, model: nn.Module, layers: Layers) -> tuple[Probe, Layers]:
+    """Inputs as a probe whose labels nobody knows, to be read as the probe is.
+
+    >>> from dynascope.monitor.layers import find_layers
+    >>> net = nn.Linear(2, 2)
+    >>> found = find_layers(net, Probe.of((torch.ones(4, 2), [0, 0, 1, 1]), net))
+    >>> probe, read = without_labels(torch.ones(3, 2), net, found)
+    >>> len(probe), len(read.reading.task)
+    (3, 3)
+    """
+    task = layers.reading.task
+    if task.places is not None or layers.reading.used is not None:
+        raise ValueError("unlabelled must be left out where the readout reads positions, known of the probe alone")
+    rows = next((len(each) for each in tensors_of(inputs)), 0)
+    probe = Probe.of((inputs, torch.zeros((rows, *task.labels.shape[1:]), dtype=task.labels.dtype)), model)
+    blank = replace(task, labels=probe.labels, codes=np.zeros(rows, int), sample=np.arange(rows))
+    return probe, replace(layers, reading=Reading(blank))
 
 
 class _Pass:

@@ -84,13 +84,24 @@ class _Measure:
 
 
 @dataclass(frozen=True)
+class _Turn:
+    """A knob that was turned, or left, and where the law of control stands."""
+
+    step: Whole
+    knob: str
+    value: float
+    state: dict[str, Any]
+    bend: float | None = None
+
+
+@dataclass(frozen=True)
 class _End:
     """A run that was closed."""
 
     step: Whole
 
 
-_KINDS: dict[object, type] = {"start": _Start, "measure": _Measure, "end": _End}
+_KINDS: dict[object, type] = {"start": _Start, "measure": _Measure, "turn": _Turn, "end": _End}
 
 
 def _entry(line: bytes) -> dict[str, Json] | None:

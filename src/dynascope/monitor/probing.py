@@ -78,7 +78,7 @@ class Probe:
     def fingerprint(self) -> str:
         """Checksum of inputs and labels: measurements on another probe do not belong to the same run."""
         sum_ = zlib.crc32(self.labels.numpy().tobytes())
-        for tensor in _tensors(self.inputs):
+        for tensor in tensors_of(self.inputs):
             bits = tensor.detach().contiguous().cpu().flatten().view(torch.uint8)
             sum_ = zlib.crc32(bits.numpy().tobytes(), sum_)
         return f"{sum_:08x}"
@@ -93,7 +93,7 @@ def _rows(probe: object) -> bool:
 
 
 def _check_inputs(inputs: object, model: nn.Module) -> int:
-    tensors = _tensors(inputs)
+    tensors = tensors_of(inputs)
     samples = len(tensors[0])
     home = next((each.device for each in model.parameters()), tensors[0].device)
     for tensor in tensors:
@@ -126,7 +126,7 @@ def _with_labels(model: nn.Module, inputs: Inputs, labels: torch.Tensor) -> Inpu
     """Labels per token go in beside the inputs where a model else returns its last position, or decodes from them."""
     if labels.ndim != 2 or labels.is_floating_point():
         return inputs
-    home = _tensors(inputs)[0].device
+    home = tensors_of(inputs)[0].device
     if isinstance(inputs, torch.Tensor) and "targets" in inspect.signature(model.forward).parameters:
         return inputs, labels.to(home)  # as nanoGPT
     decodes = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
@@ -135,7 +135,12 @@ def _with_labels(model: nn.Module, inputs: Inputs, labels: torch.Tensor) -> Inpu
     return inputs
 
 
-def _tensors(inputs: object) -> list[torch.Tensor]:
+def tensors_of(inputs: object) -> list[torch.Tensor]:
+    """All tensors of a probe's inputs.
+
+    >>> len(tensors_of({"a": torch.ones(1), "b": torch.ones(1)}))
+    2
+    """
     held = (
         list(inputs.values())
         if isinstance(inputs, Mapping)

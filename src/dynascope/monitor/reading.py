@@ -203,7 +203,7 @@ def assemble(entries: Sequence[Mapping[str, Json]], place: str = "this run's jou
     if kept and kept[-1].get("changed"):
         parameters["final_state"] = "weights were changed after the last step, as averaging does"
     try:
-        labelled = _labelled(start, kept)
+        labelled = _with_turns(_labelled(start, kept), [entry for entry in entries if entry.get("kind") == "turn"])
     except (TypeError, ValueError, KeyError, OverflowError) as error:
         raise ValueError(f"{place} holds measurements that do not fit together: {error}") from error
     record = with_provenance(
@@ -272,6 +272,20 @@ def _labelled(start: Mapping[str, Json], kept: Sequence[Mapping[str, Json]]) -> 
         work = found["loads"].isel(layer=0) - found["loads"].isel(layer=-1)
         found["idle"] = found["idle"] & ~(found["skip_cost"] > DEAD_BELOW * work)
     return cast(RunRecord, found[sorted(map(str, found.data_vars))])
+
+
+def _with_turns(record: RunRecord, turns: Sequence[Mapping[str, Json]]) -> RunRecord:
+    """Add every knob as it stood at each step, after it was turned there, and the bend that it was turned by."""
+    for knob in dict.fromkeys(str(entry["knob"]) for entry in turns):
+        own = _in_order([entry for entry in turns if entry["knob"] == knob])
+        place = np.searchsorted([entry["step"] for entry in own], record["step"].values, side="right") - 1
+        for name, key in ((knob, "value"), (f"{knob}_bend", "bend")):
+            values = np.array([np.nan if (each := entry.get(key)) is None else each for entry in own], dtype=float)
+            text = (
+                f"{knob.replace('_', ' ')}, as it was turned" if key == "value" else f"bend that {knob} was turned by"
+            )
+            record[name] = ("step", np.where(place >= 0, values[place], np.nan), {"long_name": text})
+    return record
 
 
 def _in_order(entries: list[Mapping[str, Json]]) -> list[Mapping[str, Json]]:

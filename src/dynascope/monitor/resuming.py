@@ -7,9 +7,15 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import torch
+from torch import nn
 
 from dynascope.files import remove_leftovers
+from dynascope.monitor import measuring
+from dynascope.monitor.cadence import Cadence
+from dynascope.monitor.features import Layers
 from dynascope.monitor.journal import Journal
+from dynascope.monitor.probing import Probe
 from dynascope.monitor.telling import tell
 from dynascope.records import Json
 
@@ -32,6 +38,52 @@ def apart(one: Mapping[str, Json], other: Mapping[str, Json]) -> float:
         return np.inf
     finite = np.isfinite(a) & np.isfinite(b)
     return float(np.max(np.abs(a - b)[finite] / (1 + np.abs(a[finite])), initial=0.0))
+
+
+def heading(
+    model: nn.Module,
+    probe: Probe,
+    layers: Layers,
+    *,
+    cadence: Cadence,
+    options: Mapping[str, Json],
+    facts: Mapping[str, Json],
+) -> dict[str, Json]:
+    """Make the first entry of a run: what is watched, and how. options, facts: more settings, and more about the run.
+
+    >>> from dynascope.monitor.layers import find_layers
+    >>> net = nn.Linear(2, 2)
+    >>> probe = Probe.of((torch.ones(4, 2), [0, 0, 1, 1]), net)
+    >>> heading(net, probe, find_layers(net, probe), cadence=Cadence(5), options={}, facts={})["layers"]
+    ['input', 'Linear']
+    """
+    task = layers.reading.task
+    device = next((each.device for each in model.parameters()), torch.device("cpu"))
+    settings: dict[str, Json] = {
+        "every": cadence.every,
+        "max_overhead": cadence.max_overhead,
+        "slow": cadence.slow,
+        **options,
+        "torch": torch.__version__,
+        "model": type(model).__name__,
+        "samples": len(probe),
+        "task": task.name,
+        "answers": measuring.answers(layers),
+        "loss_of_the_mean": measuring.loss_of_the_mean(layers),
+    }
+    if layers.readout is not None:
+        settings |= {"readout": layers.readout.name}
+        settings |= {"width": getattr(layers.readout.module, "in_features", None)}
+    return {
+        "kind": "start",
+        "format": 1,
+        "layers": layers.names,
+        "classes": task.classes.tolist(),
+        **facts,
+        "probe": probe.fingerprint(),
+        "settings": settings,
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
+    }
 
 
 def open_journal(

@@ -3,10 +3,10 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, SupportsFloat
+from typing import TYPE_CHECKING, Protocol, SupportsFloat
 
 import torch
 from torch import nn
@@ -15,17 +15,18 @@ from dynascope.measure.elasticity import Loss
 from dynascope.measure.side_effects import undisturbed
 from dynascope.monitor import measuring
 from dynascope.monitor.cadence import Cadence
-from dynascope.monitor.features import Features, Layers, read_features, read_test
+from dynascope.monitor.features import Features, Layers, read_features, read_test, without_labels
 from dynascope.monitor.findings import VARIABLES, Finding
 from dynascope.monitor.health import examine, thinned
 from dynascope.monitor.inside import look_inside
 from dynascope.monitor.journal import Journal
 from dynascope.monitor.loggers import Logger
 from dynascope.monitor.measuring import Numbers
-from dynascope.monitor.probing import Probe
+from dynascope.monitor.probing import Inputs, Probe
 from dynascope.monitor.reading import RunRecord, assemble, flat
-from dynascope.monitor.resuming import SAME, apart, open_journal
+from dynascope.monitor.resuming import SAME, apart, heading, open_journal
 from dynascope.monitor.tables import to_html
+from dynascope.monitor.tasks import Task
 from dynascope.monitor.telling import guarded
 from dynascope.monitor.vitals import Vitals
 from dynascope.monitor.wrappers import agreed, as_written, rank, sharded
@@ -44,6 +45,13 @@ class Settings:
     class_logits: bool
     inside: bool
     loss: Loss
+
+
+class Follower(Protocol):
+    """What acts on a run: `dynascope.steering`."""
+
+    def measured(self, step: int, features: Features | None) -> None:
+        """Act on a scheduled measurement: None where it failed, and in processes that do not measure."""
 
 
 class Run:
@@ -73,6 +81,7 @@ class Run:
         self._together, self._first = sharded(model), rank() == 0
         self._loggers = tuple(loggers) if self._first else ()
         self._told: set[object] = set()
+        self._followers: list[Follower] = []
         self._closed = False
         self._journal: Journal | None = None
         self._entries: list[dict[str, Json]] = []
@@ -89,7 +98,20 @@ class Run:
         """Find the folder, and measure the state before training; `watch` calls it."""
         if self._layers is None:
             return
-        self._head = start = self._start(self._layers)
+        vitals = self._vitals
+        self._head = start = heading(
+            self._model,
+            self._probe,
+            self._layers,
+            cadence=self._cadence,
+            options={"reduce": self._settings.reduce, "max_features": self._settings.max_features},
+            facts={
+                "class_names": self._class_names,
+                "weights": [] if vitals is None else vitals.weights.names,
+                "skipped": self.skipped,
+                "notes": self.notes,
+            },
+        )
         measured: list[tuple[Features, Numbers]] = []
         self._cadence.begin()
         self._guarded(lambda: measured.append(self._quick()))
@@ -110,39 +132,6 @@ class Run:
         self._begun = time.perf_counter()
         if measured and not known:
             self._guarded(lambda: self._complete(self._before, *measured[0]))
-
-    def _start(self, layers: Layers) -> dict[str, Json]:
-        cadence, settings = self._cadence, self._settings
-        device = next((each.device for each in self._model.parameters()), torch.device("cpu"))
-        options: dict[str, object] = {
-            "every": cadence.every,
-            "max_overhead": cadence.max_overhead,
-            "slow": cadence.slow,
-            "reduce": settings.reduce,
-            "max_features": settings.max_features,
-            "torch": torch.__version__,
-            "model": type(self._model).__name__,
-            "samples": len(self._probe),
-            "task": layers.reading.task.name,
-            "answers": measuring.answers(layers),
-            "loss_of_the_mean": measuring.loss_of_the_mean(layers),
-        }
-        if layers.readout is not None:
-            options |= {"readout": layers.readout.name}
-            options |= {"width": getattr(layers.readout.module, "in_features", None)}
-        return {
-            "kind": "start",
-            "format": 1,
-            "layers": layers.names,
-            "classes": layers.reading.task.classes.tolist(),
-            "class_names": self._class_names,
-            "weights": [] if self._vitals is None else self._vitals.weights.names,
-            "skipped": self.skipped,
-            "notes": self.notes,
-            "probe": self._probe.fingerprint(),
-            "settings": options,
-            "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
-        }
 
     @property
     def layers(self) -> list[str]:
@@ -203,17 +192,60 @@ class Run:
         as loss=loss (a tensor is read only when it is needed); stored as train_loss.
         """
         self._step = self._step + 1 if at is None else int(at)
-        if self._layers is None or self._closed:
+        if self._closed:
             return
-        self._values = {name: each.detach() if hasattr(each, "detach") else each for name, each in values.items()}
-        self._guarded(self._note)
+        if self._layers is not None:
+            self._values = {name: each.detach() if hasattr(each, "detach") else each for name, each in values.items()}
+            self._guarded(self._note)
         if self._cadence.due(self._step):
-            self._guarded(self.measure)
+            self._scheduled()
 
     def end_epoch(self) -> None:
         """Tell that an epoch is done; with every="epoch" this is when to measure."""
-        if self._layers is not None and not self._closed and self._cadence.due_at_epoch():
-            self._guarded(self.measure)
+        if not self._closed and self._cadence.due_at_epoch():
+            self._scheduled()
+
+    def _scheduled(self) -> None:
+        """Measure, and let those act who follow the run: in every process, since they may have to agree."""
+        seen: list[Features] = []
+        if self._layers is not None:
+            self._guarded(lambda: seen.append(self._measured()))
+        for each in self._followers:
+            each.measured(self._step, seen[0] if seen else None)
+
+    @property
+    def task(self) -> Task | None:
+        """What is measured; None in processes of a distributed run that do not measure."""
+        return None if self._layers is None else self._layers.reading.task
+
+    @property
+    def by_the_clock(self) -> bool:
+        """Whether time decides when to measure."""
+        return self._cadence.max_overhead is not None
+
+    @property
+    def turns(self) -> list[dict[str, Json]]:
+        """What followers did up to the present step, as the journal has it."""
+        return [entry for entry in self._entries if entry["kind"] == "turn" and entry["step"] <= self._step]
+
+    def charged(self) -> AbstractContextManager[None]:
+        """Book what is done inside as a part of the last measurement."""
+        return self._cadence.charge("fast", more=True)
+
+    def look(self, inputs: Inputs) -> Features:
+        """Features of other inputs than the probe's, without labels, in evaluation mode."""
+        assert self._layers is not None
+        probe, layers = without_labels(inputs, self._model, self._layers)
+        with undisturbed(self._model), as_written(self._model):
+            return read_features(self._model, probe, layers, self._settings.reduce, self._settings.max_features)
+
+    def follow(self, follower: Follower) -> None:
+        """Let something act on every scheduled measurement, and on no other."""
+        self._followers.append(follower)
+
+    def acted(self, entry: dict[str, Json]) -> None:
+        """Write down what a follower did."""
+        self._guarded(lambda: self._write(entry | {"step": self._step}))
 
     def _note(self) -> None:
         """Keep the loss, and see what the step after a measurement has changed."""
@@ -233,9 +265,14 @@ class Run:
 
     def measure(self, slow: bool | None = None) -> None:
         """Measure now. slow: with the slow measures or without; by default when they are due. Errors are raised."""
-        if self._layers is None or self._closed:
-            return
-        self._complete(self._now(), *self._quick(), slow=slow)
+        if self._layers is not None and not self._closed:
+            self._measured(slow)
+
+    def _measured(self, slow: bool | None = None) -> Features:
+        now = self._now()
+        features, numbers = self._quick()
+        self._complete(now, features, numbers, slow=slow)
+        return features
 
     def _complete(self, now: float, features: Features, numbers: Numbers, *, slow: bool | None = None) -> None:
         """Add health, and slow measures where they are due, to a measurement and keep it."""

@@ -1,0 +1,10 @@
+from dynascope.steering.attach import Steering as Steering
+from dynascope.steering.attach import steer as steer
+from dynascope.steering.knobs import BatchSize as BatchSize
+from dynascope.steering.knobs import Dropout as Dropout
+from dynascope.steering.knobs import Function as Function
+from dynascope.steering.knobs import InputNoise as InputNoise
+from dynascope.steering.knobs import Knob as Knob
+from dynascope.steering.knobs import LabelSmoothing as LabelSmoothing
+from dynascope.steering.knobs import LearningRate as LearningRate
+from dynascope.steering.knobs import WeightDecay as WeightDecay

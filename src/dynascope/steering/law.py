@@ -1,0 +1,106 @@
+"""The law of control: integral control of the bend in the logarithm of time. NumPy alone; one knob, or many at once.
+
+u is the knob's place between its limits, 0 where it makes the least noise and 1 where it makes the most:
+
+    du/d ln t = gain · clip(e, ±1)
+
+e is how far the bend lies above its target, less what its own interval leaves open. Why ln t: the load curve of a
+network answers a turned knob the more slowly the longer it has trained, so that its lag λ is a number of e-folds of
+training time, not of steps. If the bend falls by s from one limit to the other, the loop is λ ü + u̇ = −gain·s·(u − u*)
+about its rest u*: stable for every gain, without overshoot up to gain = 1/(4 s λ), and the same for every length of run
+and number of measurements. u stays within its limits, so that nothing winds up.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynascope.checks import Given
+from dynascope.records import Json
+from dynascope.steering.signals import Signal
+
+TARGET, GAIN = -0.6, 0.2
+LATEST = 0.9  # of a run whose length is known: what comes after settles at what was found
+
+
+@dataclass(frozen=True)
+class Law:
+    """gain: of u, for each e-fold of training time. target: the bend to hold. steps: length of the run, if known.
+
+    >>> law, place = Law(gain=0.5), Place.at(0.0)
+    >>> bent = Signal(*(np.array([each]) for each in (1.0, 0.9, 1.1, 1.0, 1.0, True)))
+    >>> place = law.turn(law.turn(place, 20, bent), 40, bent)
+    >>> float(place.u[0]) == float(0.5 * np.log(2))
+    True
+    """
+
+    gain: float = GAIN
+    target: float = TARGET
+    steps: int | None = None
+
+    def turn(self, place: "Place", step: int, seen: Signal) -> "Place":
+        """Move on after a measurement. The first that is ready only starts the clock."""
+        ended = self.steps is not None and step > LATEST * self.steps
+        since = np.where(place.since > 0, place.since, step)
+        time = np.zeros_like(place.u) if step == 0 or ended else np.log(step / np.maximum(since, 1))
+        open_ = np.clip(self.target, seen.low, seen.high)  # nearest to the target that the interval allows
+        beyond = np.where(seen.ready, np.clip(open_ - self.target, -1, 1), 0.0)
+        u = np.clip(place.u + self.gain * beyond * time, 0.0, 1.0)
+        return Place(u, np.where(seen.ready, step, place.since))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where knobs stand: u, and the step of the last measurement that counted, 0 for none. (knob,)."""
+
+    u: np.ndarray
+    since: np.ndarray
+
+    @classmethod
+    def at(cls, u: Given[float | np.ndarray]) -> "Place":
+        """Begin at u."""
+        start = np.atleast_1d(np.asarray(u, float))
+        return cls(start, np.zeros(len(start), int))
+
+    def as_json(self) -> dict[str, Json]:
+        """Plain numbers, from which `from_json` makes the same place, exactly."""
+        return {"u": self.u.tolist(), "since": self.since.tolist()}
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Json]) -> "Place":
+        """Read what `as_json` made.
+
+        >>> Place.from_json(Place.at(0.1).as_json()).u.tolist()
+        [0.1]
+        """
+        u, since = (np.asarray(given.get(name), float) for name in ("u", "since"))
+        if u.ndim != 1 or u.shape != since.shape or not (np.isfinite(u) & np.isfinite(since)).all():
+            raise ValueError(f"state must hold u and since, as state_dict gives them, got {dict(given)!r}")
+        return cls(u, since.astype(int))
+
+
+def value_of(u: float, limits: tuple[float, float], scale: str, noise: int) -> float:
+    """The knob's value at a place.
+
+    >>> round(value_of(0.5, (0.1, 10.0), "log", 1), 6), value_of(0.25, (0.0, 1.0), "linear", -1)
+    (1.0, 0.75)
+    """
+    low, high = limits if noise > 0 else limits[::-1]
+    if scale == "log":
+        return math.exp(math.log(low) + u * (math.log(high) - math.log(low)))
+    return low + u * (high - low)
+
+
+def place_of(value: float, limits: tuple[float, float], scale: str, noise: int) -> float:
+    """The place of a value, within the limits.
+
+    >>> round(place_of(1.0, (0.1, 10.0), "log", 1), 6)
+    0.5
+    """
+    low, high = limits if noise > 0 else limits[::-1]
+    inside = min(max(value, limits[0]), limits[1])
+    if scale == "log":
+        return (math.log(inside) - math.log(low)) / (math.log(high) - math.log(low))
+    return (inside - low) / (high - low)

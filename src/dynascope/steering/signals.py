@@ -1,0 +1,103 @@
+"""What a training run shows of its own noise: the load curve of what the network itself believes.
+
+Rows of a probe are labelled by the network's own predictions, not by the labels that it is given. Where labels are
+right and learnt, both are the same. Where some are wrong, the curve of the given labels ends flat as soon as a few of
+them are given up, and would say "noise enough" too early; the curve of the beliefs does not.
+
+Networks are measured side by side: one of a user, or all of an ensemble.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dynascope.measure.separation import bends
+
+_RESAMPLES = 100
+_ENDS = (0.025, 0.975)
+_FEW = 2  # rows of a class below which it has no spread, and is left out
+_BEGUN = 0.3  # of the way from a guess to all labels: from there on training has given the curve its shape
+
+
+@dataclass(frozen=True)
+class Signal:
+    """One number for each network, (network,).
+
+    bend: of the load curve of what it believes; low, high: its 95 % interval over other probes.
+    fit: share of the given labels that it says. sure: mean probability of what it says.
+    ready: whether it tells all classes apart, and well enough for the curve to mean something.
+    """
+
+    bend: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    fit: np.ndarray
+    sure: np.ndarray
+    ready: np.ndarray
+
+
+def believed(logits: Tensor) -> Tensor:
+    """The class that a network says of each row, (…, row, class) → (…, row); a single logit says 0 or 1.
+
+    >>> believed(torch.tensor([[0.0, 1.0], [2.0, 1.0]])).tolist()
+    [1, 0]
+    """
+    return (logits[..., 0] > 0).long() if logits.shape[-1] == 1 else logits.argmax(-1)
+
+
+def curves(layers: Sequence[Tensor], codes: Tensor, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Loads (3) of all layers, (network, layer), and how each moves with the weight of a row, (network, row, layer).
+
+    layers: features (network, row, …), the input first. codes: class of each row, (network, row).
+
+    >>> x = torch.tensor([[[0.0, 0.0], [0.0, 2.0], [4.0, 0.0], [4.0, 2.0]]])  # Σw = diag(0, 1), Σb = diag(4, 0)
+    >>> load, _ = curves([x], torch.tensor([[0, 0, 1, 1]]), 2)
+    >>> bool(np.isclose(load, np.log(1 / 4)).all())
+    True
+    """
+    members = torch.nn.functional.one_hot(codes, classes).double()  # (network, row, class)
+    members = members * (members.sum(1, keepdim=True) >= _FEW)
+    kept = members.sum(-1, keepdim=True)  # (network, row, 1)
+    sizes = members.sum(1)[..., None].clamp(min=1)  # (network, class, 1)
+    loads, slopes = [], []
+    for each in layers:
+        x = each.flatten(2).double()
+        x = (x - (kept * x).sum(1, keepdim=True) / kept.sum(1, keepdim=True)) * kept
+        means = members.mT @ x / sizes
+        within = ((x - members @ means) ** 2).sum(-1)
+        between = (x**2).sum(-1) - within
+        spread, signal = within.sum(1), between.sum(1)
+        loads.append(torch.log(spread) - torch.log(signal))
+        slopes.append(within / spread[:, None] - between / signal[:, None])
+    return torch.stack(loads, -1).cpu().numpy(), torch.stack(slopes, -1).cpu().numpy()
+
+
+def signals(layers: Sequence[Tensor], logits: Tensor, fit: Tensor, classes: int) -> Signal:
+    """Read off a pass of inputs through networks what they show.
+
+    layers: features (network, row, …), the input first. logits: (network, row, class). fit: accuracy with the given
+    labels, (network,). classes: how many there are to be told apart.
+
+    >>> rows = [torch.tensor([[[0.0], [1.0], [3.0], [4.0]]])] * 3
+    >>> signals(rows, torch.tensor([[[1.0, 0], [1, 0], [0, 1], [0, 1]]]), torch.ones(1), 2).ready.tolist()
+    [True]
+    """
+    codes = believed(logits)
+    kinds = max(logits.shape[-1], 2)
+    loads, slopes = curves(layers, codes, kinds)
+    random = np.random.default_rng(0)
+    rows = slopes.shape[1]
+    weights = np.stack([np.bincount(random.integers(rows, size=rows), minlength=rows) for _ in range(_RESAMPLES)]) - 1
+    with np.errstate(invalid="ignore"):
+        drawn = bends(loads[:, None] + np.einsum("ri,nil->nrl", weights, slopes))
+        bend, (low, high) = bends(loads), np.quantile(drawn, _ENDS, axis=1)
+    z = logits.double()
+    chances = torch.softmax(torch.cat([-z / 2, z / 2], -1) if z.shape[-1] == 1 else z, dim=-1)
+    told = np.array([len(np.unique(each)) for each in codes.cpu().numpy()]) >= classes
+    right = fit.double().cpu().numpy()
+    begun = right - 1 / classes > _BEGUN * (1 - 1 / classes)
+    finite = np.isfinite(bend) & np.isfinite(low) & np.isfinite(high)
+    return Signal(bend, low, high, right, chances.amax(-1).mean(-1).cpu().numpy(), told & begun & finite)
