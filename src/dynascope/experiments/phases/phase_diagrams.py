@@ -2,18 +2,28 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from dynascope import plots
-from dynascope.experiments.claims import Claim, Judgement, above, below
+from dynascope.experiments.claims import Claim, Judgement, Kind, above, below
 from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
 from dynascope.experiments.phases.load_curves import phase_training, run_grid
-from dynascope.experiments.phases.shapes import accurate_as_straight, bend, best_where_straight, straight
+from dynascope.experiments.phases.shapes import (
+    accurate_as_straight,
+    because,
+    bend,
+    bend_per_work,
+    best_where_straight,
+    mean_work,
+    straight,
+    straight_where_best,
+)
 from dynascope.experiments.sources import spring_block
-from dynascope.statistics.errors import over_trials
+from dynascope.statistics.errors import Estimate, over_trials
 from dynascope.statistics.ranks import rank_correlation
 
 RANKED = 0.8  # rank correlation of what is said to rise together
@@ -69,7 +79,8 @@ def run(config: Config) -> xr.Dataset:
 def _read(record: xr.Dataset) -> xr.Dataset:
     """What claims look at, over (slope, noise, trial); trial i starts alike in every cell, so cells are compared by it.
 
-    Adds bend and straight of training curves, and reached: the test accuracy.
+    Adds bend, work and shape (the one in units of the other) and straight of training curves, and reached: the test
+    accuracy.
     """
     config = settings(record)
     cells = record.isel(layer=slice(config.first_layer, None))
@@ -77,7 +88,8 @@ def _read(record: xr.Dataset) -> xr.Dataset:
         cells = cells.isel(slope=cells["slope"].values < 1)
     cells = cells.transpose("slope", config.noise, "trial", ...)
     train, reached = cells["load"].sel(probe="train", drop=True), cells["accuracy"].sel(probe="test", drop=True)
-    return cells.assign(bend=bend(train), straight=straight(train), reached=reached.astype(float))
+    curves = {"bend": bend(train), "work": mean_work(train), "shape": bend_per_work(train), "straight": straight(train)}
+    return cells.assign(**curves, reached=reached.astype(float))
 
 
 def _best_row(seen: xr.Dataset) -> xr.Dataset:
@@ -91,10 +103,20 @@ def _weakest(seen: xr.Dataset) -> xr.Dataset:
     return seen.isel({config.noise: config.shared})
 
 
-def _falls(seen: xr.Dataset) -> Judgement:
-    """Curvature at the strongest noise less that at the weakest."""
+def _falls(seen: xr.Dataset, *, why: str) -> Judgement:
+    """Curvature at the strongest noise less that at the weakest; `why` explains the last slope alone."""
     change = over_trials(seen["bend"][:, -1] - _weakest(seen)["bend"])
-    return below(change, 0.0, note="difference of curvatures, one case for each slope")
+    judged = below(change, 0.0, note="difference of curvatures, one case for each slope")
+    others = np.less(judged.measured, np.negative(judged.tolerance))[:-1]
+    return because(judged, why) if others.all() else judged
+
+
+def _falls_per_work(seen: xr.Dataset) -> Judgement:
+    """At the last slope, and in units in which it does not count how far the curve falls."""
+    weak, strong = (each.isel(slope=-1) for each in (_weakest(seen), seen.isel({settings(seen).noise: -1})))
+    work = " to ".join(f"{float(each['work'].mean()):.3f}" for each in (weak, strong))
+    note = f"difference of curvatures per work; the mean work of a layer goes from {work}"
+    return below(over_trials(strong["shape"] - weak["shape"]), 0.0, note=note)
 
 
 def _in_best_row(judge: Callable[[xr.DataArray, xr.DataArray], Judgement]) -> Callable[[xr.Dataset], Judgement]:
@@ -130,15 +152,11 @@ def _test_alike(seen: xr.Dataset) -> Judgement:
     return above(np.corrcoef(train, test)[0, 1], 0.9, note="correlation of curvatures over cells")
 
 
-def _ranked_alike(seen: xr.Dataset) -> Judgement:
+def _ranked_alike(seen: xr.Dataset, *, measure: Callable[[xr.DataArray], xr.DataArray] = bend) -> Judgement:
     """Curvatures by the two definitions of separation, over the cells of nonlinear networks."""
-    bent = seen.isel(slope=seen["slope"].values < 1)
-    cells = (each.values.reshape(-1, each.sizes["trial"]) for each in (bent["bend"], _pinv_bend(bent)))
+    bent = seen.isel(slope=seen["slope"].values < 1).sel(probe="train")
+    cells = (measure(bent[name]).values.reshape(-1, bent.sizes["trial"]) for name in ("load", "load_pinv"))
     return above(rank_correlation(*cells), RANKED, note="rank correlation of curvatures over cells")
-
-
-def _pinv_bend(seen: xr.Dataset) -> xr.DataArray:
-    return bend(seen["load_pinv"].sel(probe="train", drop=True))
 
 
 def _falls_less(seen: xr.Dataset) -> Judgement:
@@ -150,17 +168,33 @@ def _falls_less(seen: xr.Dataset) -> Judgement:
 # --- the interior ---------------------------------------------------------------------------------------------------
 
 
+def _along_noise(curvatures: xr.DataArray) -> Estimate:
+    """One case for each slope; columns are in the order of their noise."""
+    values = curvatures.values  # (slope, noise, trial)
+    return rank_correlation(values, np.arange(values.shape[1])[:, None])
+
+
+def _along_slopes(curvatures: xr.DataArray) -> Estimate:
+    """One case for each noise."""
+    return rank_correlation(curvatures.values.swapaxes(0, 1), curvatures["slope"].values[:, None])
+
+
 def _falls_along_noise(seen: xr.Dataset) -> Judgement:
-    """Columns are in the order of their noise."""
-    bends = seen["bend"].values  # (slope, noise, trial)
-    found = rank_correlation(bends, np.arange(bends.shape[1])[:, None])
-    return below(found, -RANKED, note="rank correlation of curvature and noise, one case for each slope")
+    note = "rank correlation of curvature and noise, one case for each slope"
+    return below(_along_noise(seen["bend"]), -RANKED, note=note)
 
 
-def _falls_along_slopes(seen: xr.Dataset) -> Judgement:
-    bends = seen["bend"].values.swapaxes(0, 1)  # (noise, slope, trial)
-    found = rank_correlation(bends, seen["slope"].values[:, None])
-    return below(found, -RANKED, note="rank correlation of curvature and slope, one case for each noise")
+def _falls_along_slopes(seen: xr.Dataset, *, why: str) -> Judgement:
+    note = "rank correlation of curvature and slope, one case for each noise"
+    return because(below(_along_slopes(seen["bend"]), -RANKED, note=note), why)
+
+
+def _falls_along_both(seen: xr.Dataset) -> Judgement:
+    """Means over rows and over columns, with the mean of errors: all share their trials."""
+    found = [along(seen["shape"]) for along in (_along_noise, _along_slopes)]
+    means, errors = ([np.mean(getattr(each, name)) for each in found] for name in ("mean", "error"))
+    note = "rank correlation of curvature per work and noise, mean over slopes; and slope, mean over noises"
+    return below(Estimate(np.array(means), np.array(errors), found[0].runs), -RANKED, note=note)
 
 
 def _diagonal(seen: xr.Dataset) -> Judgement:
@@ -192,8 +226,15 @@ def _claims(figure: str, config: Config) -> tuple[Claim, ...]:
         Claim(
             f"{prefix}-noise",
             f"for {every}, the strongest noise leaves a more convex curve than the weakest",
-            _falls,
+            partial(_falls, why=f"{prefix}-noise-linear, layers separate less and curves bend more"),
             settles_at="laptop",  # in a linear network the change is small
+        ),
+        Claim(
+            f"{prefix}-noise-linear",
+            "of the least nonlinear networks it does so in units of a layer's mean work",
+            _falls_per_work,
+            kind="own",
+            settles_at="paper",
         ),
         Claim(
             f"{prefix}-nonlinearity",
@@ -209,13 +250,21 @@ def _accuracy(prefix: str, figure: str, config: Config) -> tuple[Claim, ...]:
     if config.best == "concave":
         text = "the load curve with the best test accuracy is concave"
         return (Claim(f"{prefix}-accuracy", text, _best_concave, settles_at="paper"),)
-    source = spring_block(figure=f"{figure}, S5")
+    source, best = spring_block(figure=f"{figure}, S5"), _in_best_row(best_where_straight)
     return (
         Claim(
             f"{prefix}-accuracy",
             "in the row with the best test accuracy, no noise gives 0.005 more than that with the straightest curve",
-            _in_best_row(best_where_straight),
+            lambda seen: because(best(seen), f"{prefix}-accuracy-near, several noises leave curves as straight"),
             source,
+            settles_at="paper",
+        ),
+        Claim(
+            f"{prefix}-accuracy-near",
+            "in that row, the noise with the best test accuracy leaves a nearly straight curve: R² within 0.02 of any",
+            _in_best_row(straight_where_best),
+            source,
+            kind="derived",  # "the highest accuracy is always accompanied by the highest R² score": the bound is ours
             settles_at="paper",
         ),
         Claim(
@@ -230,7 +279,6 @@ def _accuracy(prefix: str, figure: str, config: Config) -> tuple[Claim, ...]:
 
 
 def _thorough(prefix: str, figure: str) -> tuple[Claim, ...]:
-    shown = figure == "1(c)"  # Figure S13 has dropout only
     return (
         Claim(
             f"{prefix}-linear",
@@ -250,14 +298,7 @@ def _thorough(prefix: str, figure: str) -> tuple[Claim, ...]:
             _test_alike,
             spring_block(figure=f"{figure}, S4, S19, S20"),
         ),
-        Claim(
-            f"{prefix}-pinv",
-            "both definitions of separation rank the cells of nonlinear networks alike (above 0.8)",
-            _ranked_alike,
-            spring_block(figure=f"{figure}, S13" if shown else figure, section="S4"),
-            kind="printed" if shown else "own",
-            settles_at="paper",
-        ),
+        *_definitions(f"{prefix}-pinv", figure),
         Claim(
             f"{prefix}-pinv-linear",
             "in linear networks log tr(Σw Σb⁺) falls less than half as far over the layers as (3) does",
@@ -267,16 +308,38 @@ def _thorough(prefix: str, figure: str) -> tuple[Claim, ...]:
     )
 
 
+def _definitions(name: str, figure: str) -> tuple[Claim, ...]:
+    """Both definitions of separation; the paper shows the other one, in Figure S13, for dropout only."""
+    text = "both definitions of separation rank the cells of nonlinear networks alike (above 0.8)"
+    if figure != "1(c)":
+        source = spring_block(figure=figure, section="S4")
+        return (Claim(name, text, _ranked_alike, source, kind="own", settles_at="paper"),)
+    source, why = spring_block(figure=f"{figure}, S13", section="S4"), f"{name}-shape, how far curves fall differs"
+    return (
+        Claim(name, text, lambda seen: because(_ranked_alike(seen), why), source, settles_at="paper"),
+        Claim(
+            f"{name}-shape",
+            "so do they in units of a layer's mean work, by either definition",
+            partial(_ranked_alike, measure=bend_per_work),
+            source,
+            kind="own",
+            settles_at="paper",
+        ),
+    )
+
+
 def _interior(prefix: str) -> tuple[Claim, ...]:
     """What holds between the corners; the paper states it in words, bounds on rank correlations are ours."""
-    stated = (
-        ("along-noise", "along every slope, more noise leaves a more convex curve", _falls_along_noise),
-        ("along-slopes", "at every noise, less nonlinearity leaves a less concave one", _falls_along_slopes),
-        ("diagonal", "the less nonlinear a network, the less noise turns its curve convex", _diagonal),
+    slopes = partial(_falls_along_slopes, why=f"{prefix}-along-shape, how far curves fall differs")
+    stated: tuple[tuple[str, str, Callable[[xr.Dataset], Judgement], Kind], ...] = (
+        ("along-noise", "along every slope, more noise leaves a more convex curve", _falls_along_noise, "derived"),
+        ("along-slopes", "at every noise, less nonlinearity leaves a less concave one", slopes, "derived"),
+        ("along-shape", "in units of a layer's mean work both hold, in the mean of all", _falls_along_both, "own"),
+        ("diagonal", "the less nonlinear a network, the less noise turns its curve convex", _diagonal, "derived"),
     )
     return tuple(
-        Claim(f"{prefix}-{name}", f"{text}: rank correlation below −0.8", judge, kind="derived", settles_at="paper")
-        for name, text, judge in stated
+        Claim(f"{prefix}-{name}", f"{text}: rank correlation below −0.8", judge, kind=kind, settles_at="paper")
+        for name, text, judge, kind in stated
     )
 
 
