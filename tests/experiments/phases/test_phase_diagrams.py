@@ -117,9 +117,19 @@ def test_the_corner_of_another_figure_is_not_judged_again(failed):
 def test_linear_networks_that_do_not_converge_are_left_out(failed):
     record = _diagram(1.0, noise="data_noise", linear_converges=False)
     record["load"][-1] = record["load"][0, 0].values
-    assert not failed("phases/sgd", record)
+    assert failed("phases/sgd", record) == {"fig-s8b-convex-between"}  # the more noise, the more convex
     every = record.assign_attrs(_diagram(1.0, noise="data_noise").attrs)
     assert {"fig-s8b-convex", "fig-s8b-noise"} <= failed("phases/sgd", every)
+
+
+def test_curves_that_much_noise_leaves_straight_are_convex_in_between(failed):
+    record = _diagram(1.0, noise="data_noise", linear_converges=False)
+    record["load"][:, -1] = 1 - np.arange(8) / 2 + 0.01 * np.random.default_rng(1).normal(size=(5, 6, 2, 8))
+    judged = {"fig-s8b-convex", "fig-s8b-convex-between"}
+    assert failed("phases/sgd", record) & judged == {"fig-s8b-convex"}
+    assert "Why: fig-s8b-convex-between" in next(
+        each.note for each in find("phases/sgd").judge(record) if each.id == "fig-s8b-convex"
+    )
 
 
 def test_accuracy_that_is_best_elsewhere_is_caught(failed):

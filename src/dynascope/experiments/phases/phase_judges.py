@@ -65,6 +65,19 @@ def falls_per_work(seen: xr.Dataset) -> Judgement:
     return below(over_trials(strong["shape"] - weak["shape"]), 0.0, note=note)
 
 
+def convex(seen: xr.Dataset) -> Judgement:
+    """Curvature at the last slope and the strongest noise."""
+    return below(over_trials(seen["bend"][-1, -1]), 0.0)
+
+
+def convex_between(seen: xr.Dataset) -> Judgement:
+    """Curvature at the last slope: in the middle of the noises, and what it is below that at the strongest."""
+    bends = seen["bend"][-1].values  # (noise, trial)
+    middle = bends[len(bends) // 2]
+    note = "curvature; less that at the strongest noise"
+    return below(over_trials(np.stack([middle, middle - bends[-1]])), 0.0, note=note)
+
+
 def in_best_row(judge: Callable[[xr.DataArray, xr.DataArray], Judgement]) -> Callable[[xr.Dataset], Judgement]:
     """Judge accuracies and training curves along the slope with the best test accuracy."""
 
