@@ -70,6 +70,16 @@ def test_noise_that_takes_separation_from_linear_networks_hides_how_it_bends_the
     assert "Why" not in next(each.note for each in find(DROPOUT).judge(linear) if each.id == "fig-1c-noise")
 
 
+def test_a_load_that_the_first_layer_takes_is_seen_from_the_input_on():
+    record = _diagram(1.0, first_layer=1)
+    record["load"][-1, :, ..., 1:] = record["load"][-1, :1, ..., 1:].values
+    found = {each.id: each.verdict for each in find(DROPOUT).judge(record)}
+    assert found["fig-1c-noise"] == found["fig-1c-noise-linear"] == "not reproduced"
+    record["load"][-1, -1, ..., 0] += 2.0
+    found = {each.id: each.verdict for each in find(DROPOUT).judge(record)}
+    assert (found["fig-1c-noise"], found["fig-1c-noise-linear"]) == ("not reproduced", "reproduced")
+
+
 def test_curves_that_fall_differently_are_ranked_by_their_shape(failed):
     """The less nonlinear, the less far they fall: curvatures turn their order where curves are convex."""
     record = _diagram(1.0)

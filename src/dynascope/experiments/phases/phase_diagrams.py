@@ -79,6 +79,7 @@ def _claims(figure: str, config: Config) -> tuple[Claim, ...]:
     prefix = f"fig-{figure.lower()}".replace("(", "").replace(")", "")
     least = "least noise" if not config.shared else "least noise above none, for which see Figure 1(a)"
     every = "every slope" if config.linear_converges else "every slope below 1, where networks converge"
+    hidden = "the first layer takes the load" if config.first_layer else "layers separate less and curves bend more"
     claims: tuple[Claim, ...] = (
         Claim(
             f"{prefix}-concave",
@@ -89,12 +90,12 @@ def _claims(figure: str, config: Config) -> tuple[Claim, ...]:
         Claim(
             f"{prefix}-noise",
             f"for {every}, the strongest noise leaves a more convex curve than the weakest",
-            partial(judges.falls, why=f"{prefix}-noise-linear, layers separate less and curves bend more"),
+            partial(judges.falls, why=f"{prefix}-noise-linear, {hidden}"),
             settles_at="laptop",  # in a linear network the change is small
         ),
         Claim(
             f"{prefix}-noise-linear",
-            "of the least nonlinear networks it does so in units of a layer's mean work",
+            "of the least nonlinear networks it does so from the input on and in units of a layer's mean work",
             judges.falls_per_work,
             kind="own",
             settles_at="paper",

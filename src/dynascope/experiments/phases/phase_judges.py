@@ -25,16 +25,15 @@ RANKED = 0.8  # rank correlation of what is said to rise together
 def read(record: xr.Dataset) -> xr.Dataset:
     """What claims look at, over (slope, noise, trial); trial i starts alike in every cell, so cells are compared by it.
 
-    Adds bend, work and shape (the one in units of the other) and straight of training curves, and reached: the test
-    accuracy.
+    Adds bend and straight of training curves, their work and shape from the input on, and reached: the test accuracy.
     """
     config = settings(record)
-    cells = record.isel(layer=slice(config.first_layer, None))
     if not config.linear_converges:
-        cells = cells.isel(slope=cells["slope"].values < 1)
-    cells = cells.transpose("slope", config.noise, "trial", ...)
+        record = record.isel(slope=record["slope"].values < 1)
+    record = record.transpose("slope", config.noise, "trial", ...)
+    cells, whole = record.isel(layer=slice(config.first_layer, None)), record["load"].sel(probe="train", drop=True)
     train, reached = cells["load"].sel(probe="train", drop=True), cells["accuracy"].sel(probe="test", drop=True)
-    curves = {"bend": bend(train), "work": mean_work(train), "shape": bend_per_work(train), "straight": straight(train)}
+    curves = {"bend": bend(train), "straight": straight(train), "work": mean_work(whole), "shape": bend_per_work(whole)}
     return cells.assign(curves | {"reached": reached.astype(float)})
 
 
@@ -58,7 +57,7 @@ def falls(seen: xr.Dataset, *, why: str) -> Judgement:
 
 
 def falls_per_work(seen: xr.Dataset) -> Judgement:
-    """At the last slope, and in units in which it does not count how far the curve falls."""
+    """At the last slope, from the input on and in units in which it does not count how far the curve falls."""
     weak, strong = (each.isel(slope=-1) for each in (weakest(seen), seen.isel({settings(seen).noise: -1})))
     work = " to ".join(f"{float(each['work'].mean()):.3f}" for each in (weak, strong))
     note = f"difference of curvatures per work; the mean work of a layer goes from {work}"
