@@ -24,7 +24,7 @@ def _together():
     return np.outer(1 - np.exp(-TIMES / 0.3), np.arange(8) / 8)
 
 
-def _record(true, fitted, *, friction=(0.2, 0.1, 0.0), seeds=5):
+def _record(true, fitted, *, friction=(0.2, 0.1, 0.0), right=(0.2, 0.2, 0.2), seeds=5):
     """Paths of networks around one path in all panels, with what was fitted to it."""
     random = np.random.default_rng(0)
     load = 1 - true + NOISE * random.normal(size=(3, seeds, len(TIMES), 8)) * (np.arange(8) > 0)
@@ -32,10 +32,9 @@ def _record(true, fitted, *, friction=(0.2, 0.1, 0.0), seeds=5):
     values = {
         "load": (("panel", "trial", "time", "layer"), load),
         "fitted_load": (("panel", "time", "layer"), found),
-        "friction_difference": ("panel", list(friction)),
-        "friction_difference_low": ("panel", [each - 0.01 for each in friction]),
-        "friction_difference_high": ("panel", [each + 0.01 for each in friction]),
     }
+    for name, numbers in (("friction_difference", friction), ("friction_right", right)):
+        values |= {name + end: ("panel", np.add(numbers, width)) for end, width in (("", 0), ("_high", 0.01))}
     return xr.Dataset(values, coords={"panel": list(chain.PANELS), "time": TIMES})
 
 
@@ -65,6 +64,17 @@ def test_frictions_that_the_path_does_not_tell_leave_the_claim_undetermined():
     assert verdicts == ["reproduced", "not reproduced"]
     unknown = _record(_waves(), _waves(), friction=(np.nan, 0.1, 0.0))
     assert _verdict(unknown, "fig-4-chain-friction") == "not determined"
+
+
+@pytest.mark.parametrize(
+    ("right", "verdict"), [(0.2, "reproduced"), (-0.2, "not reproduced"), (np.nan, "not determined")]
+)
+def test_what_a_path_without_noise_tells_is_its_friction_to_the_right(right, verdict):
+    """μ→ − μ← of (b) is not told, that of (d) is −0.3."""
+    record = _record(_waves(), _waves(), friction=(np.nan, 0.0, -0.3), right=(right, np.nan, np.nan))
+    assert _verdict(record, "fig-4-chain-told") == verdict
+    note = next(each.note for each in find(NAME).judge(record) if each.id == "fig-4-chain-friction")
+    assert "Why: fig-4-chain-told" in note
 
 
 def test_null_paths_count_what_they_fit():

@@ -14,7 +14,10 @@ TINY = {"samples": 20, "epochs": 2, "retrained_epochs": 1, "full_epochs": 2, "se
 
 
 def _record():
-    """As the paper tells it: layers 14 to 18 of 20 idle, pruning costs nothing, training all layers gains."""
+    """As the paper tells it: layers 14 to 18 of 20 idle, pruning costs nothing, training all layers gains.
+
+    In full batches, samples are learnt by heart.
+    """
     random, layers = np.random.default_rng(0), np.arange(21)
     curves = [
         np.where(layers <= 4, 1.0 - layers, np.nan),
@@ -23,12 +26,13 @@ def _record():
         1 - np.minimum(layers, 13) / 3 - np.maximum(layers - 18, 0) / 3,
     ]
     load = np.stack(curves)[:, None] + 0.01 * random.normal(size=(4, 8, 21))
-    accuracy = 0.895 + 0.001 * random.normal(size=(4, 8))
+    accuracy = np.array([[0.895], [0.895], [0.895], [0.4]]) + 0.001 * random.normal(size=(4, 8))
     pruned = np.array([[0.896], [0.901]]) + 0.001 * random.normal(size=(2, 8))
     return xr.Dataset(
         {
             "load": (("case", "trial", "layer"), load),
             "accuracy": (("case", "trial"), accuracy),
+            "training_accuracy": (("case", "trial"), np.ones((4, 8))),
             "pruned_accuracy": (("retrained", "trial"), pruned),
             "cut_after": 13,
         },
@@ -40,18 +44,26 @@ def test_curves_as_the_paper_draws_them_pass_every_claim(failed):
     assert not failed(NAME, _record())
 
 
-@pytest.mark.parametrize("claim", ["shallow", "dead", "dead-full", "pruned", "retrained"])
+@pytest.mark.parametrize("claim", ["shallow", "dead", "dead-full", "full-heart", "pruned", "retrained"])
 def test_each_claim_can_fail(claim, failed):
     record, straight = _record(), 1 - np.arange(21) / 3
     if claim == "shallow":
         record["load"][1, :, 5] += 1.5  # a layer that undoes
     elif claim.startswith("dead"):
         record["load"][2 if claim == "dead" else 3] += straight - record["load"][2 if claim == "dead" else 3].values
+    elif claim == "full-heart":
+        record["training_accuracy"][-1] -= 0.02
     elif claim == "pruned":
         record["pruned_accuracy"] -= 0.02
     else:
         record["pruned_accuracy"][1] -= 0.005
     assert failed(NAME, record) == {f"fig-s3-{claim}"}
+
+
+def test_full_batches_that_generalise_are_no_cause(failed):
+    record = _record()
+    record["accuracy"][-1] += 0.5
+    assert failed(NAME, record) == {"fig-s3-full-heart"}
 
 
 def test_where_separation_stops():

@@ -5,6 +5,7 @@ import pytest
 import xarray as xr
 
 from dynascope.experiments.phases import dropout_schedules
+from dynascope.experiments.registry import find
 
 LAYERS, SEEDS = np.arange(8), 6
 SMALL = {"data": "digits", "size": 0, "samples": 10, "batch_size": 50, "channels": 2, "depth": 2}
@@ -15,22 +16,31 @@ def _curves(bends):
     return -LAYERS - np.asarray(bends)[..., None] * LAYERS**2 / 2 + 1e-3 * random.normal(size=(*np.shape(bends), 8))
 
 
-def _three(accuracy=(0.90, 0.95, 0.85)):
+def _three(accuracy=(0.90, 0.95, 0.85), most=-0.1):
     """Figure 5(c): three dropouts, at the end."""
-    bends = np.repeat([[0.1], [0.0], [-0.1]], SEEDS, axis=1)[..., None]
+    bends = np.repeat([[0.1], [0.0], [most]], SEEDS, axis=1)[..., None]
     reached = np.array(accuracy)[:, None, None] + 1e-3 * np.random.default_rng(1).normal(size=bends.shape)
     dims = ("schedule", "trial", "time")
     return xr.Dataset({"load": ((*dims, "layer"), _curves(bends)), "accuracy": (dims, reached)}, coords={"time": [1.0]})
 
 
-def _raised(bends=(0.1, 0.0, -0.1), accuracy=(0.90, 0.95, 0.85), without=0.91):
+def _raised(bends=(0.1, 0.0, -0.1), accuracy=(0.90, 0.95, 0.85), without=0.91, early_accuracy=0.85):
     """Figure 6: dropout raised twice, and none throughout."""
     bent = np.array([[bends] * SEEDS, [[0.1] * 3] * SEEDS])
     reached = np.array([[accuracy] * SEEDS, [[without] * 3] * SEEDS])
     reached = reached + 1e-3 * np.random.default_rng(1).normal(size=reached.shape)
     dims = ("schedule", "trial", "time")
     values = {"load": ((*dims, "layer"), _curves(bent)), "accuracy": (dims, reached)}
-    return xr.Dataset(values, coords={"time": [1.0, 2.0, 3.0]})
+    record = xr.Dataset(values, coords={"time": [1.0, 2.0, 3.0]})
+    early = record.isel(time=[2]).assign_coords(time=[2.1])
+    early["accuracy"] = early["accuracy"] - accuracy[2] + early_accuracy
+    return xr.concat([record.isel(time=[0, 1]), early, record.isel(time=[2])], "time").transpose(*dims, "layer")
+
+
+def _idle(record):
+    """The first layer does no work: the input lies off the curve."""
+    record["load"][..., 0] = record["load"][..., 1].values
+    return record
 
 
 def test_curves_as_the_paper_draws_them_pass_every_claim(failed):
@@ -39,7 +49,20 @@ def test_curves_as_the_paper_draws_them_pass_every_claim(failed):
 
 
 def test_accuracy_that_is_best_where_curves_are_bent_is_caught(failed):
-    assert failed("phases/convolutional", _three((0.97, 0.95, 0.85))) == {"fig-5c-accuracy"}
+    wrong = {"fig-5c-accuracy", "fig-5c-inner-accuracy"}
+    assert failed("phases/convolutional", _three((0.97, 0.95, 0.85))) == wrong
+
+
+def test_an_input_off_the_curve_is_told_from_a_curve_of_another_shape(failed):
+    found = {each.id: each for each in find("phases/convolutional").judge(_idle(_three(most=-0.06)))}
+    wrong = {name for name, each in found.items() if each.verdict != "reproduced"}
+    assert wrong == {"fig-5c-convex", "fig-5c-accuracy"}
+    assert "Why: fig-5c-inner," in found["fig-5c-convex"].note
+    assert "Why: fig-5c-inner-accuracy," in found["fig-5c-accuracy"].note
+    concave = _three()
+    concave["load"][-1] = concave["load"][0].values
+    assert {"fig-5c-convex", "fig-5c-inner"} <= failed("phases/convolutional", concave)
+    assert failed("phases/raised_dropout", _idle(_raised(bends=(0.1, 0.0, -0.06)))) == {"fig-6-linear", "fig-6-convex"}
 
 
 @pytest.mark.parametrize(
@@ -47,7 +70,8 @@ def test_accuracy_that_is_best_where_curves_are_bent_is_caught(failed):
     [
         ({"without": 0.95}, {"accuracy"}),
         ({"accuracy": (0.90, 0.95, 0.95)}, {"worse"}),
-        ({"bends": (0.1, 0.05, -0.02)}, {"linear"}),
+        ({"early_accuracy": 0.95}, {"worse-early"}),
+        ({"bends": (0.1, 0.05, -0.02)}, {"linear", "inner"}),
         ({"bends": (0.1, 0.0, 0.05)}, {"convex"}),
         ({"bends": (-0.1, 0.0, -0.1)}, {"concave"}),
     ],

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from dynascope.experiments.phases.shapes import bend, straight
 from dynascope.experiments.registry import find
 
 DROPOUT, CONCAVE = "phases/dropout", "phases/cifar_rates"
@@ -34,6 +35,11 @@ def _claims(*names):
     return {f"fig-1c-{name}" for name in names}
 
 
+def _scaled(record, name, factor):
+    """Curves that fall `factor` times as far and have the same shape."""
+    return record.assign({name: record[name] * factor})
+
+
 def test_a_diagram_as_the_paper_draws_it_passes_every_claim(failed):
     assert not failed(DROPOUT, _diagram(1.0))
 
@@ -46,12 +52,50 @@ def test_a_diagram_turned_round_fails(failed):
 def test_noise_that_does_nothing_to_linear_networks_is_caught(failed):
     record = _diagram(1.0)
     record["load"][-1] = record["load"][-1, :1].values
-    assert failed(DROPOUT, record) == _claims("noise", "along-noise", "along-slopes")
+    assert failed(DROPOUT, record) == _claims("noise", "noise-linear", "along-noise", "along-slopes", "along-shape")
+
+
+def test_noise_that_takes_separation_from_linear_networks_hides_how_it_bends_them(failed):
+    """Their curves are as convex at each noise, and more so for how far they fall; nonlinear ones are not explained."""
+    record = _diagram(1.0)
+    curves = record["load"].sel(probe="train").mean("trial").isel(slope=-1)
+    lost = bend(curves.isel(dropout=0)) / bend(curves)
+    linear = _scaled(record, "load", lost.where(record["slope"] == 1, 1.0).transpose("slope", "dropout"))
+    linear["load"] = linear["load"].transpose(*record["load"].dims)
+    found = {each.id: each for each in find(DROPOUT).judge(linear)}
+    assert found["fig-1c-noise"].verdict == "not reproduced"
+    assert "Why: fig-1c-noise-linear" in found["fig-1c-noise"].note
+    assert found["fig-1c-noise-linear"].verdict == "reproduced"
+    linear["load"][0] = linear["load"][0, :1].values
+    assert "Why" not in next(each.note for each in find(DROPOUT).judge(linear) if each.id == "fig-1c-noise")
+
+
+def test_a_load_that_the_first_layer_takes_is_seen_from_the_input_on():
+    record = _diagram(1.0, first_layer=1)
+    record["load"][-1, :, ..., 1:] = record["load"][-1, :1, ..., 1:].values
+    found = {each.id: each.verdict for each in find(DROPOUT).judge(record)}
+    assert found["fig-1c-noise"] == found["fig-1c-noise-linear"] == "not reproduced"
+    record["load"][-1, -1, ..., 0] += 2.0
+    found = {each.id: each.verdict for each in find(DROPOUT).judge(record)}
+    assert (found["fig-1c-noise"], found["fig-1c-noise-linear"]) == ("not reproduced", "reproduced")
+
+
+def test_curves_that_fall_differently_are_ranked_by_their_shape(failed):
+    """The less nonlinear, the less far they fall: curvatures turn their order where curves are convex."""
+    record = _diagram(1.0)
+    factor = np.exp(-3 * record["slope"])
+    turned = failed(DROPOUT, _scaled(record, "load", factor))
+    assert "fig-1c-along-slopes" in turned
+    assert "fig-1c-along-shape" not in turned
+    assert failed(DROPOUT, _scaled(record, "load_pinv", factor)) == _claims("pinv")
 
 
 @pytest.mark.parametrize(
     ("axis", "order", "claims"),
-    [("dropout", [0, 5, 4, 3, 2, 1, 6], ["along-noise"]), ("slope", [0, 3, 2, 1, 4], ["along-slopes", "diagonal"])],
+    [
+        ("dropout", [0, 5, 4, 3, 2, 1, 6], ["along-noise", "along-shape"]),
+        ("slope", [0, 3, 2, 1, 4], ["along-slopes", "along-shape", "diagonal"]),
+    ],
 )
 def test_an_interior_out_of_order_is_caught(axis, order, claims, failed):
     """Corners and ends stay as they are."""
@@ -83,13 +127,33 @@ def test_the_corner_of_another_figure_is_not_judged_again(failed):
 def test_linear_networks_that_do_not_converge_are_left_out(failed):
     record = _diagram(1.0, noise="data_noise", linear_converges=False)
     record["load"][-1] = record["load"][0, 0].values
-    assert not failed("phases/sgd", record)
+    assert failed("phases/sgd", record) == {"fig-s8b-convex-between"}  # the more noise, the more convex
     every = record.assign_attrs(_diagram(1.0, noise="data_noise").attrs)
     assert {"fig-s8b-convex", "fig-s8b-noise"} <= failed("phases/sgd", every)
 
 
+def test_curves_that_much_noise_leaves_straight_are_convex_in_between(failed):
+    record = _diagram(1.0, noise="data_noise", linear_converges=False)
+    record["load"][:, -1] = 1 - np.arange(8) / 2 + 0.01 * np.random.default_rng(1).normal(size=(5, 6, 2, 8))
+    judged = {"fig-s8b-convex", "fig-s8b-convex-between"}
+    assert failed("phases/sgd", record) & judged == {"fig-s8b-convex"}
+    assert "Why: fig-s8b-convex-between" in next(
+        each.note for each in find("phases/sgd").judge(record) if each.id == "fig-s8b-convex"
+    )
+
+
 def test_accuracy_that_is_best_elsewhere_is_caught(failed):
-    assert failed(DROPOUT, _diagram(1.0, straight_gain=2.0)) == _claims("accuracy", "accuracy-rank", "accuracy-cells")
+    wrong = _claims("accuracy", "accuracy-near", "accuracy-rank", "accuracy-cells")
+    assert failed(DROPOUT, _diagram(1.0, straight_gain=2.0)) == wrong
+
+
+def test_an_accuracy_that_is_best_next_to_the_straightest_is_told_from_one_that_is_best_elsewhere(failed):
+    record = _diagram(3.0)
+    straightest = straight(record["load"].sel(probe="train"))[0].mean("trial").values.argmax()
+    for away, wrong in ((1, ["accuracy"]), (5, ["accuracy", "accuracy-near"])):
+        other = record.copy(deep=True)
+        other["accuracy"][0, straightest + away] = 0.99
+        assert failed(DROPOUT, other) & _claims("accuracy", "accuracy-near") == _claims(*wrong)
 
 
 def test_noise_does_not_help_accuracies_to_pass(failed):
@@ -108,14 +172,17 @@ def test_a_spoilt_measure_is_caught(claim, failed):
         record["load_pinv"] = record["load_pinv"] - rising.where(record["slope"] < 1, 0.0)
     else:  # both definitions the same
         record["load_pinv"] = record["load"]
-    assert failed(DROPOUT, record) == _claims(claim)
+    assert failed(DROPOUT, record) == _claims(*([claim, "pinv-shape"] if claim == "pinv" else [claim]))
 
 
 def test_a_convex_curve_with_the_best_accuracy_is_caught(failed):
     record = _diagram(4.0, noise="learning_rate")
     record["accuracy"][:] = 0.5
     record["accuracy"][-1, -1] = 0.9
-    assert "fig-s10a-accuracy" in failed(CONCAVE, record)
+    both = {"fig-s10a-accuracy", "fig-s10a-accuracy-near"}
+    assert both <= failed(CONCAVE, record)
+    record["accuracy"][0, 0] = 0.899
+    assert failed(CONCAVE, record) & both == {"fig-s10a-accuracy"}
     record["accuracy"][-1, -1], record["accuracy"][0, 0] = 0.5, 0.9
     record["load"] = record["load"] - 0.1 * np.arange(8) ** 2
     assert "fig-s10a-accuracy" not in failed(CONCAVE, record)

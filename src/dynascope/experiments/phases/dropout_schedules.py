@@ -33,6 +33,7 @@ class Config:
     times: int = 10
 
 
+OFF = "the input lies off the curve: the first layer does no work"
 _DIGITS: Mapping[str, Any] = {"data": "digits", "size": 0, "samples": 40, "batch_size": 100, "epochs": 40}
 LAPTOP = {**_DIGITS, "channels": 8, "depth": 5, "learning_rate": 0.001, "seeds": 8}
 SMOKE = {**LAPTOP, "epochs": 12, "channels": 6, "times": 1, "seeds": 4}
@@ -65,6 +66,15 @@ def run(config: Config) -> xr.Dataset:
     names = [f"{each[0]:g} throughout" if len(set(each)) == 1 else "raised" for each in config.schedules]
     times = ("time", steps / stage, {"long_name": "stages of training"})
     return xr.Dataset(values, coords={"schedule": names, "layer": np.arange(config.depth + 1), "time": times})
+
+
+def without_input(load: xr.DataArray) -> xr.DataArray:
+    """Load curves from the first layer on.
+
+    >>> without_input(xr.DataArray([3.0, 2.0, 1.0], dims="layer")).values.tolist()
+    [2.0, 1.0]
+    """
+    return load.isel(layer=slice(1, None))
 
 
 def draw_courses(record: xr.Dataset, ax: Axes) -> None:

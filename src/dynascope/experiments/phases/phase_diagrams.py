@@ -2,21 +2,26 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from dynascope import plots
-from dynascope.experiments.claims import Claim, Judgement, above, below
+from dynascope.experiments.claims import Claim, Judgement, Kind, above
 from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
+from dynascope.experiments.phases import phase_judges as judges
 from dynascope.experiments.phases.load_curves import phase_training, run_grid
-from dynascope.experiments.phases.shapes import accurate_as_straight, bend, best_where_straight, straight
+from dynascope.experiments.phases.shapes import (
+    accurate_as_straight,
+    because,
+    bend_per_work,
+    best_where_straight,
+    straight_where_best,
+)
 from dynascope.experiments.sources import spring_block
 from dynascope.statistics.errors import over_trials
-from dynascope.statistics.ranks import rank_correlation
-
-RANKED = 0.8  # rank correlation of what is said to rise together
 
 
 @dataclass(frozen=True)
@@ -66,110 +71,6 @@ def run(config: Config) -> xr.Dataset:
     return record
 
 
-def _read(record: xr.Dataset) -> xr.Dataset:
-    """What claims look at, over (slope, noise, trial); trial i starts alike in every cell, so cells are compared by it.
-
-    Adds bend and straight of training curves, and reached: the test accuracy.
-    """
-    config = settings(record)
-    cells = record.isel(layer=slice(config.first_layer, None))
-    if not config.linear_converges:
-        cells = cells.isel(slope=cells["slope"].values < 1)
-    cells = cells.transpose("slope", config.noise, "trial", ...)
-    train, reached = cells["load"].sel(probe="train", drop=True), cells["accuracy"].sel(probe="test", drop=True)
-    return cells.assign(bend=bend(train), straight=straight(train), reached=reached.astype(float))
-
-
-def _best_row(seen: xr.Dataset) -> xr.Dataset:
-    """The slope with the best test accuracy."""
-    return seen.isel(slope=int(seen["reached"].values.mean(axis=-1).max(axis=-1).argmax()))
-
-
-def _weakest(seen: xr.Dataset) -> xr.Dataset:
-    """The weakest noise that is this figure's own."""
-    config = settings(seen)
-    return seen.isel({config.noise: config.shared})
-
-
-def _falls(seen: xr.Dataset) -> Judgement:
-    """Curvature at the strongest noise less that at the weakest."""
-    change = over_trials(seen["bend"][:, -1] - _weakest(seen)["bend"])
-    return below(change, 0.0, note="difference of curvatures, one case for each slope")
-
-
-def _in_best_row(judge: Callable[[xr.DataArray, xr.DataArray], Judgement]) -> Callable[[xr.Dataset], Judgement]:
-    def judged(seen: xr.Dataset) -> Judgement:
-        row = _best_row(seen)
-        return judge(row["reached"], row["load"].sel(probe="train"))
-
-    return judged
-
-
-def _accurate_cells(seen: xr.Dataset) -> Judgement:
-    cells = seen.sel(probe="train").stack(setting=("slope", settings(seen).noise))
-    return accurate_as_straight(*(cells[name].transpose("setting", "trial", ...) for name in ("reached", "load")))
-
-
-def _best_concave(seen: xr.Dataset) -> Judgement:
-    """Curvature in the cell with the best mean accuracy."""
-    cells = seen["reached"].values.mean(axis=-1)
-    row, column = np.unravel_index(cells.argmax(), cells.shape)
-    note = f"curvature in row {row + 1}, column {column + 1}"
-    return above(over_trials(seen["bend"][row, column]), 0.0, note=note)
-
-
-def _straightest_inside(seen: xr.Dataset) -> Judgement:
-    curves = seen["straight"][0].values  # (noise, trial)
-    inside = 1 + int(curves[1:-1].mean(axis=-1).argmax())
-    return above(over_trials(curves[inside] - curves[[0, -1]]), 0.0, note="R² beyond that at either end")
-
-
-def _test_alike(seen: xr.Dataset) -> Judgement:
-    bends = bend(seen["load"].mean("trial"))  # (slope, noise, probe)
-    train, test = (bends.sel(probe=each).values.ravel() for each in ("train", "test"))
-    return above(np.corrcoef(train, test)[0, 1], 0.9, note="correlation of curvatures over cells")
-
-
-def _ranked_alike(seen: xr.Dataset) -> Judgement:
-    """Curvatures by the two definitions of separation, over the cells of nonlinear networks."""
-    bent = seen.isel(slope=seen["slope"].values < 1)
-    cells = (each.values.reshape(-1, each.sizes["trial"]) for each in (bent["bend"], _pinv_bend(bent)))
-    return above(rank_correlation(*cells), RANKED, note="rank correlation of curvatures over cells")
-
-
-def _pinv_bend(seen: xr.Dataset) -> xr.DataArray:
-    return bend(seen["load_pinv"].sel(probe="train", drop=True))
-
-
-def _falls_less(seen: xr.Dataset) -> Judgement:
-    corner = _weakest(seen).isel(slope=-1).sel(probe="train")
-    fall, other = (corner[name][:, 0] - corner[name][:, -1] for name in ("load", "load_pinv"))
-    return below(over_trials(other / fall), 0.5)
-
-
-# --- the interior ---------------------------------------------------------------------------------------------------
-
-
-def _falls_along_noise(seen: xr.Dataset) -> Judgement:
-    """Columns are in the order of their noise."""
-    bends = seen["bend"].values  # (slope, noise, trial)
-    found = rank_correlation(bends, np.arange(bends.shape[1])[:, None])
-    return below(found, -RANKED, note="rank correlation of curvature and noise, one case for each slope")
-
-
-def _falls_along_slopes(seen: xr.Dataset) -> Judgement:
-    bends = seen["bend"].values.swapaxes(0, 1)  # (noise, slope, trial)
-    found = rank_correlation(bends, seen["slope"].values[:, None])
-    return below(found, -RANKED, note="rank correlation of curvature and slope, one case for each noise")
-
-
-def _diagonal(seen: xr.Dataset) -> Judgement:
-    """Which share of the noises leaves a concave curve, for each slope and trial."""
-    concave = (seen["bend"].values > 0).mean(axis=1)
-    found = rank_correlation(concave, seen["slope"].values[:, None])
-    return below(found, -RANKED, note="rank correlation of the share of concave curves and slope")
-
-
 # --- claims ---------------------------------------------------------------------------------------------------------
 
 
@@ -178,50 +79,94 @@ def _claims(figure: str, config: Config) -> tuple[Claim, ...]:
     prefix = f"fig-{figure.lower()}".replace("(", "").replace(")", "")
     least = "least noise" if not config.shared else "least noise above none, for which see Figure 1(a)"
     every = "every slope" if config.linear_converges else "every slope below 1, where networks converge"
+    hidden = "the first layer takes the load" if config.first_layer else "layers separate less and curves bend more"
     claims: tuple[Claim, ...] = (
         Claim(
             f"{prefix}-concave",
             f"most nonlinear network, {least}: the load curve is concave",
-            lambda seen: above(over_trials(_weakest(seen)["bend"][0]), 0.0, note="curvature of the load curve"),
+            lambda seen: above(over_trials(judges.weakest(seen)["bend"][0]), 0.0, note="curvature of the load curve"),
         ),
-        Claim(
-            f"{prefix}-convex",
-            "least nonlinear network, most noise: the load curve is convex",
-            lambda seen: below(over_trials(seen["bend"][-1, -1]), 0.0),
-        ),
+        *_convex(f"{prefix}-convex", config),
         Claim(
             f"{prefix}-noise",
             f"for {every}, the strongest noise leaves a more convex curve than the weakest",
-            _falls,
+            partial(judges.falls, why=f"{prefix}-noise-linear, {hidden}"),
             settles_at="laptop",  # in a linear network the change is small
+        ),
+        Claim(
+            f"{prefix}-noise-linear",
+            "of the least nonlinear networks it does so from the input on and in units of a layer's mean work",
+            judges.falls_per_work,
+            kind="own",
+            settles_at="paper",
         ),
         Claim(
             f"{prefix}-nonlinearity",
             f"at the {least}, the most nonlinear network has a more concave curve than the least nonlinear one",
-            lambda seen: above(over_trials(_weakest(seen)["bend"][0] - _weakest(seen)["bend"][-1]), 0.0),
+            lambda seen: above(over_trials(judges.weakest(seen)["bend"][0] - judges.weakest(seen)["bend"][-1]), 0.0),
         ),
     )
     claims += _accuracy(prefix, figure, config)
     return claims + _thorough(prefix, figure) + _interior(prefix) if config.thorough else claims
 
 
+def _convex(name: str, config: Config) -> tuple[Claim, ...]:
+    """The other corner; where linear networks do not converge, neither may the next ones at the strongest noise."""
+    text, why = "least nonlinear network, most noise: the load curve is convex", f"{name}-between, too little is learnt"
+    if config.linear_converges:
+        return (Claim(name, text, judges.convex),)
+    return (
+        Claim(name, text, lambda seen: because(judges.convex(seen), why)),
+        Claim(
+            f"{name}-between",
+            "in the middle of the noises it is convex, and more so than at the most noise",
+            judges.convex_between,
+            kind="own",
+            settles_at="paper",
+        ),
+    )
+
+
 def _accuracy(prefix: str, figure: str, config: Config) -> tuple[Claim, ...]:
     if config.best == "concave":
-        text = "the load curve with the best test accuracy is concave"
-        return (Claim(f"{prefix}-accuracy", text, _best_concave, settles_at="paper"),)
-    source = spring_block(figure=f"{figure}, S5")
+        return (
+            Claim(
+                f"{prefix}-accuracy",
+                "the load curve with the best test accuracy is concave",
+                lambda seen: because(
+                    judges.best_concave(seen), f"{prefix}-accuracy-near, concave and convex are as accurate"
+                ),
+                settles_at="paper",
+            ),
+            Claim(
+                f"{prefix}-accuracy-near",
+                "some concave load curve has a test accuracy at most 0.005 below the best",
+                judges.concave_near,
+                kind="derived",
+                settles_at="paper",
+            ),
+        )
+    source, best = spring_block(figure=f"{figure}, S5"), judges.in_best_row(best_where_straight)
     return (
         Claim(
             f"{prefix}-accuracy",
             "in the row with the best test accuracy, no noise gives 0.005 more than that with the straightest curve",
-            _in_best_row(best_where_straight),
+            lambda seen: because(best(seen), f"{prefix}-accuracy-near, several noises leave curves as straight"),
             source,
+            settles_at="paper",
+        ),
+        Claim(
+            f"{prefix}-accuracy-near",
+            "in that row, the noise with the best test accuracy leaves a nearly straight curve: R² within 0.02 of any",
+            judges.in_best_row(straight_where_best),
+            source,
+            kind="derived",  # "the highest accuracy is always accompanied by the highest R² score": the bound is ours
             settles_at="paper",
         ),
         Claim(
             f"{prefix}-accuracy-rank",
             "in the row with the best test accuracy, accuracy and R² rank the noises alike (above 0.5)",
-            _in_best_row(accurate_as_straight),
+            judges.in_best_row(accurate_as_straight),
             source,
             kind="printed" if config.thorough else "derived",  # Figure S5 shows both for Figure 1
             settles_at="paper",
@@ -230,53 +175,82 @@ def _accuracy(prefix: str, figure: str, config: Config) -> tuple[Claim, ...]:
 
 
 def _thorough(prefix: str, figure: str) -> tuple[Claim, ...]:
-    shown = figure == "1(c)"  # Figure S13 has dropout only
     return (
         Claim(
             f"{prefix}-linear",
             "for the most nonlinear network, some noise in between gives the straightest curve",
-            _straightest_inside,
+            judges.straightest_inside,
             settles_at="laptop",
         ),
         Claim(
             f"{prefix}-accuracy-cells",
             "over all cells, too, accuracy and R² rank networks alike (above 0.5)",
-            _accurate_cells,
+            judges.accurate_cells,
             settles_at="paper",
         ),
         Claim(
             f"{prefix}-test",
             "test load curves bend as training ones do: correlation over cells above 0.9",
-            _test_alike,
+            judges.alike_on_test_data,
             spring_block(figure=f"{figure}, S4, S19, S20"),
         ),
-        Claim(
-            f"{prefix}-pinv",
-            "both definitions of separation rank the cells of nonlinear networks alike (above 0.8)",
-            _ranked_alike,
-            spring_block(figure=f"{figure}, S13" if shown else figure, section="S4"),
-            kind="printed" if shown else "own",
-            settles_at="paper",
-        ),
+        *_definitions(f"{prefix}-pinv", figure),
         Claim(
             f"{prefix}-pinv-linear",
             "in linear networks log tr(Σw Σb⁺) falls less than half as far over the layers as (3) does",
-            _falls_less,
+            judges.falls_less,
             spring_block(figure=f"{figure}, S14"),
+        ),
+    )
+
+
+def _definitions(name: str, figure: str) -> tuple[Claim, ...]:
+    """Both definitions of separation; the paper shows the other one, in Figure S13, for dropout only."""
+    text = "both definitions of separation rank the cells of nonlinear networks alike (above 0.8)"
+    if figure != "1(c)":
+        source = spring_block(figure=figure, section="S4")
+        return (Claim(name, text, judges.ranked_alike, source, kind="own", settles_at="paper"),)
+    source, why = spring_block(figure=f"{figure}, S13", section="S4"), f"{name}-shape, how far curves fall differs"
+    return (
+        Claim(name, text, lambda seen: because(judges.ranked_alike(seen), why), source, settles_at="paper"),
+        Claim(
+            f"{name}-shape",
+            "so do they in units of a layer's mean work, by either definition",
+            partial(judges.ranked_alike, measure=bend_per_work),
+            source,
+            kind="own",
+            settles_at="paper",
         ),
     )
 
 
 def _interior(prefix: str) -> tuple[Claim, ...]:
     """What holds between the corners; the paper states it in words, bounds on rank correlations are ours."""
-    stated = (
-        ("along-noise", "along every slope, more noise leaves a more convex curve", _falls_along_noise),
-        ("along-slopes", "at every noise, less nonlinearity leaves a less concave one", _falls_along_slopes),
-        ("diagonal", "the less nonlinear a network, the less noise turns its curve convex", _diagonal),
+    why = f"{prefix}-along-shape, how far curves fall differs"
+    stated: tuple[tuple[str, str, Callable[[xr.Dataset], Judgement], Kind], ...] = (
+        (
+            "along-noise",
+            "along every slope, more noise leaves a more convex curve",
+            lambda seen: because(judges.falls_along_noise(seen), why),
+            "derived",
+        ),
+        (
+            "along-slopes",
+            "at every noise, less nonlinearity leaves a less concave one",
+            lambda seen: because(judges.falls_along_slopes(seen), why),
+            "derived",
+        ),
+        (
+            "along-shape",
+            "in units of a layer's mean work both hold, in the mean of all",
+            judges.falls_along_both,
+            "own",
+        ),
+        ("diagonal", "the less nonlinear a network, the less noise turns its curve convex", judges.diagonal, "derived"),
     )
     return tuple(
-        Claim(f"{prefix}-{name}", f"{text}: rank correlation below −0.8", judge, kind="derived", settles_at="paper")
-        for name, text, judge in stated
+        Claim(f"{prefix}-{name}", f"{text}: rank correlation below −0.8", judge, kind=kind, settles_at="paper")
+        for name, text, judge, kind in stated
     )
 
 
@@ -289,7 +263,7 @@ def _draw_cells(record: xr.Dataset, ax: Axes) -> None:
 
 def _draw_best_row(record: xr.Dataset, ax: Axes) -> None:
     """R² and accuracy along the row with the best accuracy."""
-    row, noise = _best_row(_read(record)), record[settings(record).noise]
+    row, noise = judges.best_row(judges.read(record)), record[settings(record).noise]
     columns = np.arange(noise.size)
     ax.plot(columns, row["reached"].mean("trial"), "k-o")
     other = ax.twinx()
@@ -346,7 +320,7 @@ def phase_diagram(
         run,
         claims=_claims(figure, config),
         picture=Panels(_draw_cells, _draw_best_row, width=7.5, height=5.5),
-        read=_read,
+        read=judges.read,
         smoke={**_SMOKE, **_NOISES[config.noise], **(smoke or {})},
         laptop=laptop,
         model="PhaseDiagram",

@@ -6,8 +6,8 @@ from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, below
 from dynascope.experiments.experiment import Axes, Panels
 from dynascope.experiments.phases.curves import NetworkExperiment, draw_load
-from dynascope.experiments.phases.dropout_schedules import LAPTOP, SMOKE, Config, draw_courses, run
-from dynascope.experiments.phases.shapes import bend, straight
+from dynascope.experiments.phases.dropout_schedules import LAPTOP, OFF, SMOKE, Config, draw_courses, run, without_input
+from dynascope.experiments.phases.shapes import because, bend, straight
 from dynascope.experiments.sources import spring_block
 from dynascope.statistics.errors import over_trials
 
@@ -15,9 +15,13 @@ STAGES = (1, 2, 3)
 
 
 def _read(record: xr.Dataset) -> xr.Dataset:
-    """At the ends of the stages, (schedule, trial, time): first with dropout raised, then without."""
+    """At the ends of the stages, (schedule, trial, time): first with dropout raised, then without.
+
+    Adds early_accuracy, over (schedule, trial): where the last stage was first measured.
+    """
     ends = record.sel(time=list(STAGES), method="nearest")
-    return ends.assign(bend=bend(ends["load"]))
+    early = record["accuracy"].isel(time=int((record["time"].values > STAGES[1]).argmax()), drop=True)
+    return ends.assign(bend=bend(ends["load"]), early_accuracy=early)
 
 
 def _better(ends: xr.Dataset) -> Judgement:
@@ -27,11 +31,17 @@ def _better(ends: xr.Dataset) -> Judgement:
 
 def _worse(ends: xr.Dataset) -> Judgement:
     reached = ends["accuracy"][0].astype(float)
-    return below(over_trials(reached[:, 2] - reached[:, 1]), 0.0, note="change of test accuracy in the third stage")
+    judged = below(over_trials(reached[:, 2] - reached[:, 1]), 0.0, note="change of test accuracy in the third stage")
+    return because(judged, "fig-6-worse-early, it is so at first and comes back")
 
 
-def _straightest(ends: xr.Dataset) -> Judgement:
-    curves = straight(ends["load"][0])
+def _worse_early(ends: xr.Dataset) -> Judgement:
+    before, early = ends["accuracy"][0, :, 1], ends["early_accuracy"][0]
+    return below(over_trials((early - before).astype(float)), 0.0, note="change of test accuracy as dropout is raised")
+
+
+def _straightest(load: xr.DataArray) -> Judgement:
+    curves = straight(load[0])
     others = curves.isel(time=[0, 2]).transpose("time", "trial").values
     note = "R² after the second stage less those after the first and third"
     return above(over_trials(curves.isel(time=1).values - others), 0.0, note=note)
@@ -69,7 +79,14 @@ EXPERIMENT = NetworkExperiment(
         Claim(
             "fig-6-linear",
             "that dropout makes it linear: straighter (R²) than before it and after more of it",
-            _straightest,
+            lambda ends: because(_straightest(ends["load"]), f"fig-6-inner, {OFF}"),
+            settles_at="paper",
+        ),
+        Claim(
+            "fig-6-inner",
+            "so it is from the first layer on",
+            lambda ends: _straightest(without_input(ends["load"])),
+            kind="own",
             settles_at="paper",
         ),
         Claim(
@@ -90,6 +107,14 @@ EXPERIMENT = NetworkExperiment(
             "much dropout, added later, makes the test accuracy worse again",
             _worse,
             spring_block(figure="6", section="S2"),
+            settles_at="paper",
+        ),
+        Claim(
+            "fig-6-worse-early",
+            "it does so at once: a tenth of a stage after it is added",
+            _worse_early,
+            spring_block(figure="6", section="S2"),
+            kind="derived",
             settles_at="paper",
         ),
     ),

@@ -1,5 +1,7 @@
 """The shape of load curves: how they bend, how straight they are, and whether the straightest are best."""
 
+from dataclasses import replace
+
 import numpy as np
 import xarray as xr
 
@@ -10,6 +12,7 @@ from dynascope.statistics.ranks import rank_correlation
 
 REGRET = 0.005  # of test accuracy: less than the smallest difference, 0.0059, that Figure S4 reads something into
 ALIKE = 0.5  # rank correlation of accuracy and straightness
+NEAR = 0.02  # of R²: along the rows of Figure 1 fewer than half of the curves are so near to the straightest
 
 
 def bend(load: xr.DataArray) -> xr.DataArray:
@@ -20,6 +23,25 @@ def bend(load: xr.DataArray) -> xr.DataArray:
     """
     found: xr.DataArray = xr.apply_ufunc(curvature, load, input_core_dims=[["layer"]])
     return found
+
+
+def mean_work(load: xr.DataArray) -> xr.DataArray:
+    """Mean over layers of |D_{ℓ−1} − D_ℓ|, for each of many curves.
+
+    >>> float(mean_work(xr.DataArray([3.0, 3.0, 2.0, 0.0], dims="layer")))
+    1.0
+    """
+    return abs(load.diff("layer")).mean("layer")
+
+
+def bend_per_work(load: xr.DataArray) -> xr.DataArray:
+    """Curvature of each of many curves in units of the mean work of a layer: a shape, however far the curve falls.
+
+    >>> curve = xr.DataArray([3.0, 3.0, 2.0, 0.0], dims="layer")
+    >>> float(bend_per_work(curve)), float(bend_per_work(7 * curve))
+    (1.0, 1.0)
+    """
+    return bend(load) / mean_work(load)
 
 
 def straight(load: xr.DataArray) -> xr.DataArray:
@@ -53,6 +75,23 @@ def best_where_straight(accuracy: xr.DataArray, load: xr.DataArray) -> Judgement
     return below(over_trials(reached[rival] - reached[straightest]), REGRET, note=note)
 
 
+def straight_where_best(accuracy: xr.DataArray, load: xr.DataArray) -> Judgement:
+    """Judge that the most accurate setting has the straightest curves but for `NEAR` in R².
+
+    accuracy: over (setting, trial); load: over (setting, trial, layer)
+
+    >>> line, arc = xr.DataArray([2.0, 1.0, 0.0], dims="layer"), xr.DataArray([2.0, 1.8, 0.0], dims="layer")
+    >>> accuracy = xr.DataArray([[0.8, 0.9, 0.8], [0.5, 0.6, 0.5]], dims=("setting", "trial"))
+    >>> load = xr.concat([arc, line], "setting").expand_dims(trial=3, axis=1)
+    >>> straight_where_best(accuracy, load).verdict
+    'not reproduced'
+    """
+    curves, cells = straight(load).values, accuracy.values.astype(float).mean(axis=-1)
+    straightest, best = int(curves.mean(axis=-1).argmax()), int(cells.argmax())
+    note = f"R² of the straightest, {straightest + 1} of {len(cells)}, less that of the most accurate, {best + 1}"
+    return below(over_trials(curves[straightest] - curves[best]), NEAR, note=note)
+
+
 def accurate_as_straight(accuracy: xr.DataArray, load: xr.DataArray) -> Judgement:
     """Judge that test accuracy and straightness rank settings alike: a correlation above `ALIKE`, less its error.
 
@@ -66,3 +105,12 @@ def accurate_as_straight(accuracy: xr.DataArray, load: xr.DataArray) -> Judgemen
     """
     found = rank_correlation(accuracy.values, straight(load).values)
     return above(found, ALIKE, note="rank correlation of accuracy and R² over settings")
+
+
+def because(judged: Judgement, why: str) -> Judgement:
+    """Name the claim that shows why, where a record does not bear a claim out.
+
+    >>> because(above(0.0, 1.0, note="x"), "y-small, all are").note, because(above(2.0, 1.0), "y-small").note
+    ('x. Why: y-small, all are', '')
+    """
+    return judged if judged.verdict == "reproduced" else replace(judged, note=f"{judged.note}. Why: {why}")

@@ -1,0 +1,179 @@
+"""How the record of a phase diagram of networks is read and judged."""
+
+from collections.abc import Callable
+
+import numpy as np
+import xarray as xr
+
+from dynascope.experiments.claims import Judgement, above, below
+from dynascope.experiments.experiment import settings
+from dynascope.experiments.phases.shapes import (
+    REGRET,
+    accurate_as_straight,
+    because,
+    bend,
+    bend_per_work,
+    mean_work,
+    straight,
+)
+from dynascope.statistics.errors import Estimate, over_trials
+from dynascope.statistics.ranks import rank_correlation
+
+RANKED = 0.8  # rank correlation of what is said to rise together
+
+
+def read(record: xr.Dataset) -> xr.Dataset:
+    """What claims look at, over (slope, noise, trial); trial i starts alike in every cell, so cells are compared by it.
+
+    Adds bend and straight of training curves, their work and shape from the input on, and reached: the test accuracy.
+    """
+    config = settings(record)
+    if not config.linear_converges:
+        record = record.isel(slope=record["slope"].values < 1)
+    record = record.transpose("slope", config.noise, "trial", ...)
+    cells, whole = record.isel(layer=slice(config.first_layer, None)), record["load"].sel(probe="train", drop=True)
+    train, reached = cells["load"].sel(probe="train", drop=True), cells["accuracy"].sel(probe="test", drop=True)
+    curves = {"bend": bend(train), "straight": straight(train), "work": mean_work(whole), "shape": bend_per_work(whole)}
+    return cells.assign(curves | {"reached": reached.astype(float)})
+
+
+def best_row(seen: xr.Dataset) -> xr.Dataset:
+    """The slope with the best test accuracy."""
+    return seen.isel(slope=int(seen["reached"].values.mean(axis=-1).max(axis=-1).argmax()))
+
+
+def weakest(seen: xr.Dataset) -> xr.Dataset:
+    """The weakest noise that is this figure's own."""
+    config = settings(seen)
+    return seen.isel({config.noise: config.shared})
+
+
+def falls(seen: xr.Dataset, *, why: str) -> Judgement:
+    """Curvature at the strongest noise less that at the weakest; `why` explains the last slope alone."""
+    change = over_trials(seen["bend"][:, -1] - weakest(seen)["bend"])
+    judged = below(change, 0.0, note="difference of curvatures, one case for each slope")
+    others = np.less(judged.measured, np.negative(judged.tolerance))[:-1]
+    return because(judged, why) if others.all() else judged
+
+
+def falls_per_work(seen: xr.Dataset) -> Judgement:
+    """At the last slope, from the input on and in units in which it does not count how far the curve falls."""
+    weak, strong = (each.isel(slope=-1) for each in (weakest(seen), seen.isel({settings(seen).noise: -1})))
+    work = " to ".join(f"{float(each['work'].mean()):.3f}" for each in (weak, strong))
+    note = f"difference of curvatures per work; the mean work of a layer goes from {work}"
+    return below(over_trials(strong["shape"] - weak["shape"]), 0.0, note=note)
+
+
+def convex(seen: xr.Dataset) -> Judgement:
+    """Curvature at the last slope and the strongest noise."""
+    return below(over_trials(seen["bend"][-1, -1]), 0.0)
+
+
+def convex_between(seen: xr.Dataset) -> Judgement:
+    """Curvature at the last slope: in the middle of the noises, and what it is below that at the strongest."""
+    bends = seen["bend"][-1].values  # (noise, trial)
+    middle = bends[len(bends) // 2]
+    note = "curvature; less that at the strongest noise"
+    return below(over_trials(np.stack([middle, middle - bends[-1]])), 0.0, note=note)
+
+
+def in_best_row(judge: Callable[[xr.DataArray, xr.DataArray], Judgement]) -> Callable[[xr.Dataset], Judgement]:
+    """Judge accuracies and training curves along the slope with the best test accuracy."""
+
+    def judged(seen: xr.Dataset) -> Judgement:
+        row = best_row(seen)
+        return judge(row["reached"], row["load"].sel(probe="train"))
+
+    return judged
+
+
+def accurate_cells(seen: xr.Dataset) -> Judgement:
+    """Accuracy and straightness of all cells."""
+    cells = seen.sel(probe="train").stack(setting=("slope", settings(seen).noise))
+    return accurate_as_straight(*(cells[name].transpose("setting", "trial", ...) for name in ("reached", "load")))
+
+
+def best_concave(seen: xr.Dataset) -> Judgement:
+    """Curvature in the cell with the best mean accuracy."""
+    cells = seen["reached"].values.mean(axis=-1)
+    row, column = np.unravel_index(cells.argmax(), cells.shape)
+    note = f"curvature in row {row + 1}, column {column + 1}"
+    return above(over_trials(seen["bend"][row, column]), 0.0, note=note)
+
+
+def concave_near(seen: xr.Dataset) -> Judgement:
+    """What the best of all cells has ahead of the best with a concave curve; NaN if there is none."""
+    cells, concave = seen["reached"].values.mean(axis=-1), seen["bend"].values.mean(axis=-1) > 0
+    row, column = np.unravel_index(np.where(concave, cells, -np.inf).argmax(), cells.shape)
+    best = seen["reached"].values.reshape(cells.size, -1)[cells.argmax()]
+    ahead = over_trials(best - np.where(concave[row, column], seen["reached"].values[row, column], np.nan))
+    return below(ahead, REGRET, note=f"the best with a concave curve is in row {row + 1}, column {column + 1}")
+
+
+def straightest_inside(seen: xr.Dataset) -> Judgement:
+    """R² of the straightest curve in between, of the most nonlinear network, beyond that at either end."""
+    curves = seen["straight"][0].values  # (noise, trial)
+    inside = 1 + int(curves[1:-1].mean(axis=-1).argmax())
+    return above(over_trials(curves[inside] - curves[[0, -1]]), 0.0, note="R² beyond that at either end")
+
+
+def alike_on_test_data(seen: xr.Dataset) -> Judgement:
+    """Correlation of curvatures of training and test curves."""
+    bends = bend(seen["load"].mean("trial"))  # (slope, noise, probe)
+    train, test = (bends.sel(probe=each).values.ravel() for each in ("train", "test"))
+    return above(np.corrcoef(train, test)[0, 1], 0.9, note="correlation of curvatures over cells")
+
+
+def ranked_alike(seen: xr.Dataset, *, measure: Callable[[xr.DataArray], xr.DataArray] = bend) -> Judgement:
+    """Curvatures by the two definitions of separation, over the cells of nonlinear networks."""
+    bent = seen.isel(slope=seen["slope"].values < 1).sel(probe="train")
+    cells = (measure(bent[name]).values.reshape(-1, bent.sizes["trial"]) for name in ("load", "load_pinv"))
+    return above(rank_correlation(*cells), RANKED, note="rank correlation of curvatures over cells")
+
+
+def falls_less(seen: xr.Dataset) -> Judgement:
+    """The one definition's fall over all layers in units of the other's, of linear networks at the weakest noise."""
+    corner = weakest(seen).isel(slope=-1).sel(probe="train")
+    fall, other = (corner[name][:, 0] - corner[name][:, -1] for name in ("load", "load_pinv"))
+    return below(over_trials(other / fall), 0.5)
+
+
+# --- the interior ---------------------------------------------------------------------------------------------------
+
+
+def _along_noise(curvatures: xr.DataArray) -> Estimate:
+    """One case for each slope; columns are in the order of their noise."""
+    values = curvatures.values  # (slope, noise, trial)
+    return rank_correlation(values, np.arange(values.shape[1])[:, None])
+
+
+def _along_slopes(curvatures: xr.DataArray) -> Estimate:
+    """One case for each noise."""
+    return rank_correlation(curvatures.values.swapaxes(0, 1), curvatures["slope"].values[:, None])
+
+
+def falls_along_noise(seen: xr.Dataset) -> Judgement:
+    """Order of curvatures along each row."""
+    note = "rank correlation of curvature and noise, one case for each slope"
+    return below(_along_noise(seen["bend"]), -RANKED, note=note)
+
+
+def falls_along_slopes(seen: xr.Dataset) -> Judgement:
+    """Order of curvatures along each column."""
+    note = "rank correlation of curvature and slope, one case for each noise"
+    return below(_along_slopes(seen["bend"]), -RANKED, note=note)
+
+
+def falls_along_both(seen: xr.Dataset) -> Judgement:
+    """Means over rows and over columns, with the mean of errors: all share their trials."""
+    found = [along(seen["shape"]) for along in (_along_noise, _along_slopes)]
+    means, errors = ([np.mean(getattr(each, name)) for each in found] for name in ("mean", "error"))
+    note = "rank correlation of curvature per work and noise, mean over slopes; and slope, mean over noises"
+    return below(Estimate(np.array(means), np.array(errors), found[0].runs), -RANKED, note=note)
+
+
+def diagonal(seen: xr.Dataset) -> Judgement:
+    """Which share of the noises leaves a concave curve, for each slope and trial."""
+    concave = (seen["bend"].values > 0).mean(axis=1)
+    found = rank_correlation(concave, seen["slope"].values[:, None])
+    return below(found, -RANKED, note="rank correlation of the share of concave curves and slope")

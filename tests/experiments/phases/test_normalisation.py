@@ -1,0 +1,39 @@
+"""Batch norm against constants: spreads of curvatures, and of shapes, can be the other way round."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from dynascope.experiments.registry import find
+
+NAME = "phases/normalisation"
+SPREADS = {"s3-constants-spread", "s3-constants-shape"}
+
+
+def _record(constants):
+    """Load curves that vary alike from run to run and fall by 1 a layer; with constants, all is so many times that."""
+    layers, random = np.arange(8), np.random.default_rng(0)
+    setting = np.array([0.05, 0.0, -0.05])[:, None]
+    fall, spread = np.array([[1.0, 1.0], constants])[:, :, None, None].swapaxes(0, 1)
+    bends = fall * setting + 0.01 * spread * random.normal(size=(2, 3, 60))  # (kind, setting, trial)
+    load = -fall[..., None] * layers - bends[..., None] * (layers - 3.5) ** 2 / 2
+    return xr.Dataset({"load": (("kind", "setting", "trial", "layer"), load)})
+
+
+@pytest.mark.parametrize(
+    ("constants", "wrong"),
+    [
+        ((1.0, 2.0), set()),
+        ((0.3, 0.8), {"s3-constants-spread"}),  # less separation, and less of a spread, but not by as much
+        ((2.0, 1.5), {"s3-constants-shape"}),
+        ((1.0, 0.5), SPREADS),
+    ],
+)
+def test_spreads_of_curvatures_and_of_shapes_are_told_apart(constants, wrong, failed):
+    assert failed(NAME, _record(constants)) & SPREADS == wrong
+
+
+def test_the_cause_is_named_where_curvatures_spread_less():
+    found = {each.id: each.note for each in find(NAME).judge(_record((0.3, 0.8)))}
+    assert "Why: s3-constants-shape" in found["s3-constants-spread"]
+    assert "with batch norm 1.0" in found["s3-constants-shape"]
