@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 
 from dynascope.monitor.attach import watch
+from dynascope.monitor.following import Steer, Steering
 from dynascope.monitor.loggers import needs
 from dynascope.monitor.probing import Source, moved_to
 from dynascope.monitor.running import Run
@@ -32,22 +33,36 @@ class Watching:
 
     Arguments are those of `dynascope.watch` without the model; inputs are usually a dict of tensors, as a tokenizer
     returns; a data set of such dicts serves too. The last loss that the Trainer logged is kept as train_loss. Every
-    checkpoint is measured, so that a training that continues from one can be checked to be the same run.
+    checkpoint is measured, so that a training that continues from one can be checked to be the same run. steer:
+    function of run, model and optimizer that steers it, as `lambda run, model, optimizer: steer(run, Dropout(model))`;
+    with `out` a training that continues takes up the knob where it stood.
     """
 
-    def __init__(self, probe: Source, every: int | str | None = None, **options: Any) -> None:
+    def __init__(
+        self, probe: Source, every: int | str | None = None, *, steer: Steer | None = None, **options: Any
+    ) -> None:
         super().__init__()
-        self._probe, self._every, self._options = probe, every, options
+        self._probe, self._every, self._steer, self._options = probe, every, steer, options
         self.run: Run | None = None
+        self.steering: Steering | None = None
 
     def on_train_begin(
-        self, args: object, state: _State, control: object, *, model: torch.nn.Module, **_: object
+        self,
+        args: object,
+        state: _State,
+        control: object,
+        *,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer | None = None,
+        **_: object,
     ) -> None:
         """Begin in the process that measures."""
-        if state.is_world_process_zero or sharded(model):
+        if state.is_world_process_zero or sharded(model) or self._steer is not None:
             probe = moved_to(self._probe, next(model.parameters()).device)
             known = {"steps": state.max_steps} if state.max_steps > 0 else {}
             self.run = watch(model, probe, self._every, first_step=state.global_step, **(known | self._options))
+        if self._steer is not None and self.run is not None:
+            self.steering = self._steer(self.run, model, optimizer)
 
     def on_step_end(self, args: object, state: _State, control: object, **_: object) -> None:
         """Step, with the newest loss of the Trainer's log."""

@@ -7,6 +7,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 import torch
 
 from dynascope.monitor.attach import watch
+from dynascope.monitor.following import Steer, Steering
 from dynascope.monitor.loggers import needs
 from dynascope.monitor.probing import Source, moved_to
 from dynascope.monitor.running import Run
@@ -23,6 +24,8 @@ class _Trainer(Protocol):
     def global_step(self) -> int: ...
     @property
     def estimated_stepping_batches(self) -> float: ...
+    @property
+    def optimizers(self) -> list[torch.optim.Optimizer]: ...
 
 
 class Watching:
@@ -30,23 +33,47 @@ class Watching:
 
     Arguments are those of `dynascope.watch` without the model. part: name of the submodule of the LightningModule to
     watch, by default the whole module, whose forward must return logits. The training loss is kept as train_loss.
-    Every checkpoint is measured, so that a fit that continues from one can be checked to be the same run.
+    Every checkpoint is measured, so that a fit that continues from one can be checked to be the same run. steer:
+    function of run, model and optimizer that steers it, as `lambda run, model, optimizer: steer(run, Dropout(model))`;
+    where the knob stands is kept in checkpoints.
     """
 
-    def __init__(self, probe: Source, every: int | str | None = None, *, part: str = "", **options: Any) -> None:
+    def __init__(
+        self,
+        probe: Source,
+        every: int | str | None = None,
+        *,
+        part: str = "",
+        steer: Steer | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__()
         self._probe, self._every, self._part, self._options = probe, every, part, options
+        self._steer, self._kept = steer, dict[str, Any]()
         self.run: Run | None = None
+        self.steering: Steering | None = None
 
     def on_train_start(self, trainer: _Trainer, pl_module: torch.nn.Module) -> None:
         """Begin in the process that measures; a checkpoint's step is known only now."""
         model = pl_module.get_submodule(self._part)
-        if trainer.is_global_zero or sharded(model):
+        if trainer.is_global_zero or sharded(model) or self._steer is not None:
             device = cast(torch.device, pl_module.device)
             probe = moved_to(self._probe, device)
             length = trainer.estimated_stepping_batches
             known = {"steps": int(length)} if 0 < length < math.inf else {}
             self.run = watch(model, probe, self._every, first_step=trainer.global_step, **(known | self._options))
+        if self._steer is not None and self.run is not None:
+            self.steering = self._steer(self.run, model, trainer.optimizers[0])
+            if self._kept:
+                self.steering.load_state_dict(self._kept)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the knob stands, for the checkpoint."""
+        return {} if self.steering is None else self.steering.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """What a checkpoint says of the knob, until training starts."""
+        self._kept = state_dict
 
     def on_train_batch_end(
         self,

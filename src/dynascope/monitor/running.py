@@ -5,8 +5,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, SupportsFloat
+from typing import TYPE_CHECKING, SupportsFloat
 
 import torch
 from torch import nn
@@ -17,6 +18,7 @@ from dynascope.monitor import measuring
 from dynascope.monitor.cadence import Cadence
 from dynascope.monitor.features import Features, Layers, read_features, read_test, without_labels
 from dynascope.monitor.findings import VARIABLES, Finding
+from dynascope.monitor.following import Follower
 from dynascope.monitor.health import examine, thinned
 from dynascope.monitor.inside import look_inside
 from dynascope.monitor.journal import Journal
@@ -45,13 +47,6 @@ class Settings:
     class_logits: bool
     inside: bool
     loss: Loss
-
-
-class Follower(Protocol):
-    """What acts on a run: `dynascope.steering`."""
-
-    def measured(self, step: int, features: Features | None) -> None:
-        """Act on a scheduled measurement: None where it failed, and in processes that do not measure."""
 
 
 class Run:
@@ -244,8 +239,10 @@ class Run:
         self._followers.append(follower)
 
     def acted(self, entry: dict[str, Json]) -> None:
-        """Write down what a follower did."""
+        """Write down what a follower did, and tell the loggers."""
         self._guarded(lambda: self._write(entry | {"step": self._step}))
+        for each in self._loggers:
+            self._guarded(partial(each.log, {entry["knob"]: entry["value"]}, self._step))
 
     def _note(self) -> None:
         """Keep the loss, and see what the step after a measurement has changed."""

@@ -1,0 +1,82 @@
+"""The law of control: what it rests at, that the number of measurements does not matter, and its limits."""
+
+import numpy as np
+import pytest
+
+from dynascope.steering.law import Law, Place, place_of, value_of
+from dynascope.steering.signals import Signal
+
+
+def _seen(bend, *, width=0.0, ready=True):
+    bend = np.atleast_1d(np.asarray(bend, float))
+    full = np.ones_like(bend)
+    return Signal(bend, bend - width, bend + width, full, full, np.full(bend.shape, ready))
+
+
+def _followed(law, steps, start=0.0, response=lambda u: 1.5 - 4 * u, width=0.0):
+    """A network whose bend answers at once."""
+    place = Place.at(start)
+    for step in steps:
+        place = law.turn(place, step, _seen(response(place.u), width=width))
+    return place.u
+
+
+def test_it_rests_at_the_target():
+    found = _followed(Law(gain=0.5, target=-0.5), range(20, 200_000, 20))
+    assert found == pytest.approx(0.5, abs=1e-3)  # 1.5 − 4·0.5 = −0.5
+
+
+def test_the_number_of_measurements_does_not_matter():
+    few, many = (_followed(Law(), np.geomspace(20, 5000, number).astype(int).tolist()) for number in (40, 400))
+    assert few == pytest.approx(many, abs=0.01)
+
+
+def test_it_approaches_at_the_rate_that_is_derived():
+    gain, slope = 0.2, 4.0
+    found = _followed(Law(gain, -0.5), np.unique(np.geomspace(100, 800, 400).astype(int)).tolist(), start=0.3)
+    assert (found - 0.5) / (0.3 - 0.5) == pytest.approx((800 / 100) ** (-gain * slope), rel=0.02)
+
+
+def test_nothing_happens_within_the_interval_or_before_the_network_is_ready():
+    law, place = Law(target=0.0), Place.at(0.2)
+    for step in (20, 40, 80):
+        place = law.turn(place, step, _seen(0.3, width=0.4))
+        assert place.u == 0.2
+    asleep = Place.at(0.2)
+    for step in (20, 40):
+        asleep = law.turn(asleep, step, _seen(2.0, ready=False))
+    assert asleep.u == 0.2
+    assert asleep.since == 0
+
+
+def test_limits_hold_and_nothing_winds_up():
+    law, place = Law(gain=1.0, target=0.0), Place.at(0.9)
+    for step in (10, 100, 1000):
+        place = law.turn(place, step, _seen(3.0))
+    assert place.u == 1.0
+    place = law.turn(place, 2000, _seen(-0.5))
+    assert place.u == pytest.approx(1 - 0.5 * np.log(2))
+
+
+def test_the_end_of_a_run_of_known_length_settles():
+    law, place = Law(steps=1000), Place.at(0.1)
+    place = law.turn(place, 800, _seen(1.0))
+    turned = law.turn(place, 900, _seen(1.0))
+    assert turned.u > 0.1
+    assert law.turn(turned, 950, _seen(1.0)).u == turned.u
+
+
+def test_many_knobs_are_turned_as_each_alone():
+    law, together = Law(), Place.at(np.array([0.1, 0.5]))
+    alone = [Place.at(0.1), Place.at(0.5)]
+    for step in (20, 40, 60):
+        together = law.turn(together, step, _seen([1.0, -2.0]))
+        alone = [law.turn(each, step, _seen(bend)) for each, bend in zip(alone, (1.0, -2.0), strict=True)]
+    assert together.u.tolist() == [each.u[0] for each in alone]
+
+
+@pytest.mark.parametrize(("scale", "noise"), [("linear", 1), ("log", 1), ("log", -1)])
+def test_a_place_and_its_value_say_the_same(scale, noise):
+    for u in (0.0, 0.3, 1.0):
+        assert place_of(value_of(u, (0.5, 8.0), scale, noise), (0.5, 8.0), scale, noise) == pytest.approx(u)
+    assert value_of(1.0, (0.5, 8.0), scale, noise) == pytest.approx(8.0 if noise > 0 else 0.5)

@@ -1,0 +1,275 @@
+"""A steered run: what it turns and writes down, that it goes on exactly, and what it leaves alone."""
+
+import json
+import subprocess
+import sys
+import warnings
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from dynascope import steer, watch
+from dynascope.monitor import open_run
+from dynascope.steering import Dropout, Function, LearningRate
+
+STEPS, EVERY, CLASSES = 60, 5, 4
+
+
+def data():
+    random = torch.Generator().manual_seed(1)
+    y = torch.arange(120) % CLASSES
+    return torch.randn(120, 8, generator=random) + 1.5 * torch.eye(8)[y], y
+
+
+def network(share=0.0):
+    torch.manual_seed(0)
+    parts = [part for _ in range(4) for part in (nn.Linear(8, 8), nn.ReLU(), nn.Dropout(share))]
+    return nn.Sequential(*parts, nn.Linear(8, CLASSES))
+
+
+def train(model, run=None, steps=STEPS, optimiser=None, first=0, after=lambda step: None):
+    optimiser = optimiser or torch.optim.Adam(model.parameters(), lr=0.01)
+    x, y = data()
+    for step in range(first, steps):
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        if run is not None:
+            run.step(loss=loss)
+        after(step + 1)
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def steered(model, out=None, steps=STEPS, **options):
+    with watch(model, probe=data(), every=EVERY, slow=0, out=out) as run, steer(run, Dropout(model), **options):
+        weights = train(model, run, steps)
+    return weights, run
+
+
+def same(one, other):
+    return all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_concave_curve_raises_the_noise_and_a_convex_one_lowers_it():
+    _, low = steered(network(0.2), target=5.0)
+    _, high = steered(network(0.2), target=-5.0)
+    assert low.record["dropout"].values[-1] == 0.0
+    assert high.record["dropout"].values[-1] > 0.3
+    assert low.record["dropout"].values[0] == high.record["dropout"].values[0] == 0.2
+
+
+def test_with_the_gain_at_zero_training_is_the_same_bit_for_bit():
+    plain = train(network(0.2))
+    still, run = steered(network(0.2), gain=0.0)
+    turned, _ = steered(network(0.2), target=-5.0)
+    assert same(plain, still)
+    assert not same(plain, turned)
+    assert (run.record["dropout"] == 0.2).all()
+    assert np.isfinite(run.record["dropout_bend"].values[1:]).all()
+
+
+def test_every_turn_is_a_line_of_the_journal_with_the_bend_that_caused_it(tmp_path):
+    _, run = steered(network(), tmp_path / "run", target=-5.0)
+    lines = [json.loads(line[9:]) for line in (tmp_path / "run" / "journal.jsonl").read_text().splitlines()]
+    turns = [line for line in lines if line["kind"] == "turn"]
+    assert [line["step"] for line in turns] == list(range(0, STEPS + 1, EVERY))
+    assert turns[-1]["value"] == run.record["dropout"].values[-1]
+    record = open_run(tmp_path / "run")
+    assert record["dropout"].values.tolist() == [line["value"] for line in turns]
+    assert record["dropout_bend"].values[1:].tolist() == [line["bend"] for line in turns[1:]]
+    first, before = turns[-1], turns[-2]
+    moved = 0.2 * np.clip(first["low"] + 5, -1, 1) * np.log(first["step"] / before["step"])
+    assert first["value"] - before["value"] == pytest.approx(0.6 * min(moved, 1 - before["value"] / 0.6), abs=1e-12)
+
+
+@pytest.mark.parametrize("kept", ["journal", "checkpoint"])
+def test_a_run_that_is_stopped_and_resumed_ends_bit_for_bit_like_one_that_was_not(tmp_path, kept):
+    whole, run = steered(network(), tmp_path / "whole", target=-2.0)
+    model = network()
+    optimiser, saved = torch.optim.Adam(model.parameters(), lr=0.01), {}
+
+    def save(step):
+        if step == 30:
+            state = (model.state_dict(), optimiser.state_dict(), steering.state_dict())
+            saved.update(state=json.loads(json.dumps(state[2])), random=torch.get_rng_state())
+            torch.save(state[:2], tmp_path / "model.pt")
+        if step == 43:
+            raise KeyboardInterrupt
+
+    with suppress(KeyboardInterrupt), watch(model, probe=data(), every=EVERY, slow=0, out=tmp_path / "run") as first:
+        steering = steer(first, Dropout(model), target=-2.0)
+        train(model, first, optimiser=optimiser, after=save)
+    model = network()
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
+    held = torch.load(tmp_path / "model.pt", weights_only=True)
+    model.load_state_dict(held[0])
+    optimiser.load_state_dict(held[1])
+    place = tmp_path / ("run" if kept == "journal" else "elsewhere")
+    with watch(model, probe=data(), every=EVERY, slow=0, out=place, first_step=30) as again:
+        steering = steer(again, Dropout(model), target=-2.0)
+        if kept == "checkpoint":
+            steering.load_state_dict(saved["state"])
+        torch.set_rng_state(saved["random"])
+        resumed = train(model, again, optimiser=optimiser, first=30)
+    assert same(whole, resumed)
+    assert run.record["dropout"].values[-6:].tolist() == again.record["dropout"].values[-6:].tolist()
+    assert len(set(run.record["dropout"].values.tolist())) > 5
+
+
+def test_what_is_measured_beside_the_schedule_turns_nothing():
+    model = network()
+    with watch(model, probe=data(), every=EVERY, slow=0) as run, steer(run, Dropout(model), target=-5.0) as steering:
+        train(model, run, 50)
+        before = steering.value
+        run.measure()
+        run.measure_once()
+        assert steering.value == before > 0
+
+
+def test_inputs_without_labels_are_looked_at_instead():
+    x, _ = data()
+    model = network()
+    with watch(model, probe=data(), every=EVERY, slow=0) as run, steer(run, Dropout(model), unlabelled=x.flip(0)[:80]):
+        train(model, run, 20)
+    other = network()
+    with watch(other, probe=data(), every=EVERY, slow=0) as plain, steer(plain, Dropout(other)):
+        train(other, plain, 20)
+    seen, own = (each.record["dropout_bend"].values[1] for each in (run, plain))
+    assert np.isfinite(seen)
+    assert seen != own
+
+
+def test_any_knob_can_be_turned():
+    turned = []
+    model = network()
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
+    with (
+        watch(model, probe=data(), every=EVERY, slow=0) as run,
+        steer(run, LearningRate(optimiser), target=-5.0),
+        steer(run, Function("mixup", turned.append, value=0.1, at_most=1.0), target=-5.0),
+    ):
+        train(model, run, optimiser=optimiser)
+    assert run.record["learning_rate_factor"].values[-1] > 1.0
+    assert run.record["mixup"].values[-1] == turned[-1] > 0.1
+
+
+def test_loggers_see_the_knob():
+    class Log:
+        def __init__(self):
+            self.seen = []
+
+        def log(self, values, step):
+            self.seen += [(step, values["dropout"])] if "dropout" in values else []
+
+    log, model = Log(), network()
+    with watch(model, probe=data(), every=EVERY, slow=0, loggers=[log]) as run, steer(run, Dropout(model)):
+        train(model, run, 10)
+    assert [step for step, _ in log.seen] == [0, 5, 10]
+
+
+def _refused(message, model=None, every=EVERY, probe=None, knob=None, **options):
+    model = network() if model is None else model
+    with (
+        watch(model, probe=probe or data(), every=every, slow=0) as run,
+        pytest.raises(ValueError, match=message),
+    ):
+        steer(run, Dropout(model) if knob is None else knob, **options)
+
+
+def test_what_cannot_be_steered_is_refused():
+    _refused("run must be measured at stated steps to be steered", every=None)
+    _refused("knob must be one of dynascope.steering", knob=5)
+    _refused(
+        "knob must have a name that the record has not, got 'loads'", knob=Function("loads", print, value=0, at_most=1)
+    )
+    _refused("gain must be at least 0", gain=-1)
+    _refused("steps must be a whole number", steps=1.5)
+    _refused("knob must start within its limits", model=network(0.9))
+    flat = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.0), nn.Linear(8, CLASSES))
+    _refused("run must have a load curve of 3 layers or more", model=flat)
+    x, _ = data()
+    numbers = nn.Sequential(*(part for _ in range(3) for part in (nn.Linear(8, 8), nn.Dropout(0.0))), nn.Linear(8, 1))
+    _refused("run must be one of classes", model=numbers, probe=(x, x[:, :1]))
+    with pytest.raises(ValueError, match="run must be a run that watch made, got str"):
+        steer("run", Dropout(network()))
+
+
+def test_a_test_part_of_the_probe_is_warned_about():
+    model, (x, y) = network(), data()
+    probe = {"train": (x[:80], y[:80]), "test": (x[80:], y[80:])}
+    with watch(model, probe=probe, every=EVERY, slow=0) as run, pytest.warns(UserWarning, match="no longer a test set"):
+        steer(run, Dropout(model))
+
+
+def test_a_state_of_another_knob_is_refused():
+    model = network()
+    with watch(model, probe=data(), every=EVERY, slow=0) as run:
+        steering = steer(run, Dropout(model))
+        with pytest.raises(ValueError, match="state must be that of the knob dropout, got one of 'mixup'"):
+            steering.load_state_dict({**steering.state_dict(), "knob": "mixup"})
+        with pytest.raises(ValueError, match="state must be what state_dict gave"):
+            steering.load_state_dict(5)
+        with pytest.raises(ValueError, match="state must hold u and since"):
+            steering.load_state_dict({**steering.state_dict(), "state": {}})
+
+
+@pytest.mark.ci
+def test_in_two_processes_the_first_decides(tmp_path):
+    program = Path(__file__).with_name("two_ranks_steered.py")
+    subprocess.run([sys.executable, program, tmp_path], check=True, timeout=300)
+    found = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1)]
+    assert found[0]["value"] == found[1]["value"] > 0
+    assert found[0]["turned"] > 3
+
+
+@pytest.mark.ci
+@pytest.mark.filterwarnings("ignore")
+def test_lightning_keeps_the_knob_in_its_checkpoint(tmp_path):
+    lightning = pytest.importorskip("lightning.pytorch")
+    from dynascope.monitor.lightning import WatchCallback  # noqa: PLC0415
+
+    class Module(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = network()
+
+        def forward(self, x):
+            return self.net(x)
+
+        def training_step(self, batch, _):
+            return nn.functional.cross_entropy(self(batch[0]), batch[1])
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), lr=0.01)
+
+    def fit(epochs, **options):
+        callback = WatchCallback(
+            data(), EVERY, slow=0, steer=lambda run, model, optimizer: steer(run, Dropout(model), target=-5.0)
+        )
+        quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "accelerator": "cpu"}
+        trainer = lightning.Trainer(max_epochs=epochs, default_root_dir=tmp_path, callbacks=[callback], **quiet)
+        loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*data()), batch_size=12)
+        trainer.fit(Module(), loader, **options)
+        trainer.save_checkpoint(tmp_path / "last.ckpt")
+        return callback
+
+    before = fit(6)
+    assert before.steering.value > 0
+    again = fit(8, ckpt_path=tmp_path / "last.ckpt")
+    assert again.run.record["dropout"].values[0] == before.steering.value
+    assert again.steering.value > before.steering.value
+
+
+def test_a_measurement_that_fails_leaves_the_knob():
+    model = network(0.1)
+    with watch(model, probe=data(), every=EVERY, slow=0) as run, steer(run, Dropout(model), target=-5.0) as steering:
+        model[0].weight.data.fill_(torch.nan)
+        with warnings.catch_warnings(action="ignore"):
+            for _ in range(10):
+                run.step()
+        assert steering.value == 0.1
