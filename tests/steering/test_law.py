@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from dynascope.monitor.beliefs import Signal
 from dynascope.steering.law import Law, Place, place_of, value_of
-from dynascope.steering.signals import Signal
 
 
 def _seen(bend, *, width=0.0, ready=True):

@@ -6,7 +6,7 @@ import sys
 
 import torch
 import torch.distributed as dist
-from test_steer import EVERY, data, network, train
+from steered import EVERY, data, network, train
 
 from dynascope import steer, watch
 from dynascope.steering import Dropout

@@ -13,6 +13,7 @@ from dynascope.measure.collapse import neural_collapse
 from dynascope.measure.elasticity import Loss, class_elasticity
 from dynascope.measure.separation import CONFIDENCE, LayerLoad, layer_load, resampled
 from dynascope.measure.spectrum import feature_spectrum, minimum_feature_distance
+from dynascope.monitor.beliefs import Signal, signals
 from dynascope.monitor.features import Features, Layers, Reading, read_features
 from dynascope.monitor.outputs import readout_rows
 from dynascope.monitor.probing import Logits, Probe
@@ -45,6 +46,8 @@ def quick(features: Features, layers: Layers, *, class_logits: bool = False) -> 
     measured = loads_of(features.layers, task)
     numbers: Numbers = {"load": [each.load for each in measured]} | _intervals(measured, task)
     if task.separates:
+        if features.hits is not None and len(features.layers) > 2:
+            numbers |= believes(features, task, features.hits).numbers()
         numbers |= dict.fromkeys(SIGNS, np.nan)
         if _finite(features.last):
             found = neural_collapse(features.last, task.codes, *_readout(layers, features.last))
@@ -54,6 +57,18 @@ def quick(features: Features, layers: Layers, *, class_logits: bool = False) -> 
         logits = features.logits.double().cpu().numpy()
         numbers["class_logits"] = [logits[task.codes == k].mean(axis=0).tolist() for k in range(len(task.classes))]
     return numbers
+
+
+def believes(features: Features, task: Task, hits: torch.Tensor) -> Signal:
+    """What the network shows of its own beliefs about rows. hits: whether it says the given label, of the probe's rows.
+
+    >>> x = torch.tensor([[1.0, 0], [2, 1], [0, 1], [1, 3]])
+    >>> task = Task("classification", torch.tensor([0, 0, 1, 1]), np.arange(2), np.array([0, 0, 1, 1]), x, np.arange(4))
+    >>> believes(Features([x, 2 * x, x], x, x, torch.ones(4), torch.ones(4)), task, torch.ones(4)).fit.tolist()
+    [1.0]
+    """
+    rows = [each[None] for each in features.layers]
+    return signals(rows, features.logits[None], hits.double().mean()[None], len(task.classes))
 
 
 def on_test(features: Features, reading: Reading) -> Numbers:

@@ -7,7 +7,9 @@ from typing import Any
 import torch
 
 from dynascope.checks import Given, count, scalar
+from dynascope.monitor.beliefs import Signal
 from dynascope.monitor.features import Features
+from dynascope.monitor.measuring import believes
 from dynascope.monitor.probing import Inputs
 from dynascope.monitor.reading import VARIABLES
 from dynascope.monitor.running import Run
@@ -16,7 +18,6 @@ from dynascope.monitor.telling import guarded, tell
 from dynascope.records import Json
 from dynascope.steering.knobs import Knob
 from dynascope.steering.law import GAIN, TARGET, Law, Place, place_of, value_of
-from dynascope.steering.signals import Signal, signals
 
 
 class Steering:
@@ -60,9 +61,8 @@ class Steering:
         assert features.hits is not None  # classes have them
         assert self._task is not None
         with self._run.charged():
-            fit, classes = features.hits.double().mean()[None], len(self._task.classes)
             shown = features if self._unlabelled is None else self._run.look(self._unlabelled)
-            return signals([each[None] for each in shown.layers], shown.logits[None], fit, classes)
+            return believes(shown, self._task, features.hits)
 
     def _set(self, value: float) -> None:
         if value != self._knob.value:

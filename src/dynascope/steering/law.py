@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynascope.checks import Given
+from dynascope.monitor.beliefs import Signal
 from dynascope.records import Json
-from dynascope.steering.signals import Signal
 
 TARGET, GAIN = -0.6, 0.2
 LATEST = 0.9  # of a run whose length is known: what comes after settles at what was found

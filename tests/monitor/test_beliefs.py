@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from dynascope import load_curve
-from dynascope.steering.signals import curves, signals
+from dynascope.monitor.beliefs import curves, signals
 
 
 @pytest.fixture

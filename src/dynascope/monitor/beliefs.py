@@ -1,4 +1,4 @@
-"""What a training run shows of its own noise: the load curve of what the network itself believes.
+"""The load curve of what a network itself believes: what a training run shows of its own noise.
 
 Rows of a probe are labelled by the network's own predictions, not by the labels that it is given. Where labels are
 right and learnt, both are the same. Where some are wrong, the curve of the given labels ends flat as soon as a few of
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from dynascope.measure.separation import bends
+from dynascope.records import Json
 
 _RESAMPLES = 100
 _ENDS = (0.025, 0.975)
@@ -37,6 +38,15 @@ class Signal:
     fit: np.ndarray
     sure: np.ndarray
     ready: np.ndarray
+
+    def numbers(self) -> dict[str, Json]:
+        """Those of a single network, as its journal has them."""
+        return {
+            "belief_bend": float(self.bend[0]),
+            "belief_bend_interval": [float(self.low[0]), float(self.high[0])],
+            "belief_ready": float(self.ready[0]),
+            "confidence": float(self.sure[0]),
+        }
 
 
 def believed(logits: Tensor) -> Tensor:
