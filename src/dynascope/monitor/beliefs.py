@@ -7,6 +7,7 @@ them are given up, and would say "noise enough" too early; the curve of the beli
 Networks are measured side by side: one of a user, or all of an ensemble.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,12 +41,15 @@ class Signal:
     ready: np.ndarray
 
     def numbers(self) -> dict[str, Json]:
-        """Those of a single network, as its journal has them."""
+        """Those of a single network, as its journal has them; what is not finite is NaN, which has one form there."""
+        bend, low, high, sure = (
+            float(each[0]) if np.isfinite(each[0]) else math.nan for each in (self.bend, self.low, self.high, self.sure)
+        )
         return {
-            "belief_bend": float(self.bend[0]),
-            "belief_bend_interval": [float(self.low[0]), float(self.high[0])],
+            "belief_bend": bend,
+            "belief_bend_interval": [low, high],
             "belief_ready": float(self.ready[0]),
-            "confidence": float(self.sure[0]),
+            "confidence": sure,
         }
 
 
