@@ -174,7 +174,10 @@ def _live(work: Callable[[], int], place: Place, pipe: int, blow: Blow | None) -
         os.environ["TMPDIR"], os.environ[DONE], tempfile.tempdir = str(place.scratch), str(place.done), None
         signal.signal(signal.SIGINT, signal.default_int_handler)
         _count_changes(place, pipe, blow)
-        status = _status(work)
+        try:
+            status = _status(work)
+        except SystemExit as error:  # a signal that came while the command ended
+            status = int(error.code or 0)
         sys.stdout.flush()
         sys.stderr.flush()
         place.modules.write_text("\n".join(sys.modules))

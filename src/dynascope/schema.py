@@ -14,6 +14,7 @@ import numpy as np
 
 T = TypeVar("T")
 _SUM = re.compile(r'(?s)(.*),\n  "sum": "([0-9a-f]{64})"\n}\s*')
+_WAS_SUM = re.compile(r'(?s).*"...": "[^\n]{64}"\n}\s*')  # damage may lie in the sum, or in its name
 Whole = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]  # a number of things, which floats hold too
 _DIGITS = 21  # of 2**64, with a sign
 
@@ -93,7 +94,7 @@ def read_json(path: Path, kind: type[T]) -> T:
     except UnicodeDecodeError as error:
         raise ValueError(f"{str(path)!r} is damaged, or dynascope did not write it: {error}") from error
     found = _SUM.fullmatch(text)
-    if found and hashlib.sha256(found[1].encode()).hexdigest() != found[2]:
+    if hashlib.sha256(found[1].encode()).hexdigest() != found[2] if found else _WAS_SUM.fullmatch(text):
         raise ValueError(f"{str(path)!r} is damaged, or was changed by hand: it does not match the sum at its end")
     return parse_json(text, kind, str(path))
 

@@ -212,3 +212,31 @@ def test_the_cluster_says_so_where_workers_never_start(tmp_path, monkeypatch):
     with pytest.raises(ConnectionError, match="workers could not be started on this machine, 5 times"):
         sweep(half, GRID, tmp_path)
     assert not Path(tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("place", ["name", "digit"])
+def test_damage_in_the_sum_itself_or_in_its_name_is_damage(command, tmp_path, place):
+    sweep(half, GRID, tmp_path / "out", scheduler="here")
+    plan = tmp_path / "out" / "sweep.json"
+    text = plan.read_text().replace("2.0", "2.5")
+    at = text.index('"sum": "') + (1 if place == "name" else 10)
+    plan.write_text(f"{text[:at]}r{text[at + 1 :]}")
+    code, _, err = command("sweep", "status", "out")
+    assert code == 2
+    assert "does not match the sum at its end" in " ".join(err.split())
+
+
+def test_a_result_that_cannot_be_read_once_is_not_set_aside(tmp_path, monkeypatch):
+    """As when a signal comes while a library reads it."""
+    sweep(half, GRID, tmp_path, scheduler="here")
+    failures = iter([True])
+
+    def disturbed(path):
+        if next(failures, False):
+            raise ValueError(f"{str(path)!r} is damaged")
+        return load(path)
+
+    monkeypatch.setattr("dynascope.sweep.folder.load", disturbed)
+    table = sweep(half, GRID, tmp_path, scheduler="here")
+    assert (table["outcome"] == "finished").all()
+    assert not (tmp_path / "damaged").exists()

@@ -214,7 +214,10 @@ class SweepFolder:
     def load(self, key: str) -> xr.Dataset:
         """Read the record of a finished task; ValueError where it is damaged, or belongs to another task."""
         path = self.record_path(key)
-        record = load(path)
+        try:
+            record = load(path)
+        except (OSError, ValueError):  # a signal while a library reads may look like damage, which stays
+            record = load(path)
         own = parse_json(str(record.attrs.get("sweep", "")), _Address, str(path))
         if own.address != key:
             raise ValueError(f"{str(path)!r} is the result of another task, {own.address}")
