@@ -151,6 +151,9 @@ def _collect(folders: Iterable[str | Path]) -> dict[str, tuple[Result, Path]]:
             raise ValueError(f"folders must be folders with results, got {str(folder)!r}")
         for path in sorted(folder.rglob(FILE)):
             found = load_result(path)
+            for picture in (path.with_name(PICTURE), path.with_name(VECTOR_PICTURE)):
+                if picture.exists() and not picture.is_file():
+                    raise ValueError(f"{str(picture)!r} must be a picture, it is no file")
             if found.name not in best or _rank(found) > _rank(best[found.name][0]):
                 best[found.name] = found, path.parent
     return {name: best[name] for name in names() if name in best}

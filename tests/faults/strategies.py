@@ -146,7 +146,7 @@ def spoiled(draw: st.DrawFn, document: Any) -> Any:
         holder, key = places[draw(st.integers(0, len(places) - 1))]
         how = draw(st.sampled_from(["replace", "replace", "remove", "rename", "double"]))
         if how == "replace" or holder is content:
-            holder[key] = draw(hostile)
+            holder[key] = copy.deepcopy(draw(hostile))  # the next change may be inside it
         elif isinstance(holder, dict):
             held = holder.pop(key)
             if how != "remove":
@@ -320,7 +320,7 @@ def arrays(draw: st.DrawFn, read: Callable[[], dict[str, np.ndarray]]) -> Thing:
         elif how != "remove":
             try:
                 content[name] = np.asarray(_ARRAYS[how](values))
-            except (TypeError, ValueError):  # what is done to numbers cannot be done to text
+            except (TypeError, ValueError, np.exceptions.ComplexWarning):  # not everything can be done to every type
                 reject()
     stream = io.BytesIO()
     np.savez(stream, **{name: each for name, each in content.items() if name not in headers})

@@ -56,3 +56,17 @@ def test_arguments_of_the_wrong_kind(call, message, value):
 def test_arguments_that_are_numbers(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("scalar-network", "--duration", "1e308", "--width", "3"), "duration"),
+        (("multilinear", "--skills", "3", "--steps", "10", "--batch-size", "5", "--track", ""), "track"),
+        (("elastic", "--duration", "1", "--elasticity", ""), "elasticity"),
+    ],
+)
+def test_a_sentence_names_the_option_that_was_given(command, words, name):
+    code, _, err = command("simulate", *words, "--trials", "2", "--save-points", "3")
+    assert code == 2
+    assert err.startswith(f"error: {name}")

@@ -15,6 +15,7 @@ from torch import nn
 
 from dynascope import watch
 from dynascope.monitor import journal, open_run
+from dynascope.monitor.resuming import apart
 
 STEPS = 25
 
@@ -149,3 +150,7 @@ def test_measurements_with_other_axes_are_named(run, command):
     words = " ".join(err.split())
     assert code == 2
     assert "journal.jsonl' holds measurements that do not fit together: probe_loss must have as many axes" in words
+
+
+def test_a_journal_whose_numbers_are_text_is_another_run():
+    assert apart({"load": ["", 1.0]}, {"load": [1.0, 1.0]}) == float("inf")

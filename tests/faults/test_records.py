@@ -1,6 +1,8 @@
 """Records that lack what a number rests on are refused, not guessed at."""
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -121,3 +123,13 @@ def test_class_means_that_never_move(tmp_path, command):
     for words in (["estimate", "elastic"], ["imitate", "--geometry", "logits"]):
         code, _, err = command(*words, tmp_path / "run.nc")
         assert code in (0, 1), err
+
+
+def test_a_picture_that_is_no_file_is_refused_before_anything_is_written(command, tmp_path):
+    shutil.copytree(Path(__file__).parents[2] / "docs" / "results" / "kept", tmp_path / "kept")
+    (tmp_path / "run" / "small.png").mkdir(parents=True)
+    shutil.copy(sorted((tmp_path / "kept").glob("*.json"))[0], tmp_path / "run" / "result.json")
+    code, _, err = command("results", "run", "--out", "page")
+    assert code == 2
+    assert "must be a picture, it is no file" in err
+    assert not (tmp_path / "page").exists()

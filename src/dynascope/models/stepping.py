@@ -51,7 +51,7 @@ def save_steps(duration: float, dt: float, save_points: SavePoints) -> Int[np.nd
     >>> save_steps(1.0, 0.1, [0.2, 0.7])
     array([2, 7])
     """
-    total = math.ceil(duration / dt - 1e-9)
+    total = math.ceil(min(duration / dt - 1e-9, 2.0**32))  # more may be infinite
     if not 1 <= total < 2**32:
         raise ValueError(f"duration / dt must be from 1 to 2**32 - 1 steps, got {duration} / {dt}")
     if isinstance(save_points, int | np.integer) and not isinstance(save_points, bool):

@@ -33,7 +33,10 @@ def apart(one: Mapping[str, Json], other: Mapping[str, Json]) -> float:
     shared = [name for name in _COMPARED if name in one and name in other]
     if not shared:
         return np.inf
-    a, b = (np.concatenate([np.ravel(np.asarray(each[name], float)) for name in shared]) for each in (one, other))
+    try:
+        a, b = (np.concatenate([np.ravel(np.asarray(each[name], float)) for name in shared]) for each in (one, other))
+    except (TypeError, ValueError, OverflowError):  # a journal may hold anything
+        return np.inf
     if a.shape != b.shape or not np.array_equal(np.isnan(a), np.isnan(b)):
         return np.inf
     finite = np.isfinite(a) & np.isfinite(b)

@@ -303,7 +303,10 @@ def as_elasticity(value: ElasticityLike, classes: int, features: int) -> Strengt
     >>> as_elasticity([[1.0, 0.2], [0.1, 1.0]], 2, 2)(0.0).tolist()
     [[1.0, 0.2], [0.1, 1.0]]
     """
-    strength = value if isinstance(value, Strength) else Function(value) if callable(value) else Constant(value)
+    if isinstance(value, Strength):
+        strength: Strength = value
+    else:
+        strength = Function(value) if callable(value) else Constant(as_float("elasticity", value))
     shape, allowed = strength(0.0).shape, ((classes, classes), (classes, classes, features, features))
     if shape not in allowed:
         raise ValueError(

@@ -80,10 +80,10 @@ class Multilinear(Family):
         """One value or array for each point, shaped (…grid, …)."""
         return self._unfold(np.stack([np.asarray(value(task), float) for task in self._tasks()]))
 
-    def _ranks(self, skill: ArrayLike) -> np.ndarray:
-        ranks = as_float("skill", skill)
+    def _ranks(self, skill: ArrayLike, name: str = "skill") -> np.ndarray:
+        ranks = as_float(name, skill)
         inside = (ranks >= 1) & (ranks <= self.skills) & (ranks == np.floor(ranks))
-        require("skill", ranks, inside, f"be a whole number from 1 to skills = {self.skills}")
+        require(name, ranks, inside, f"be a whole number from 1 to skills = {self.skills}")
         return ranks
 
     def _resources(
@@ -335,7 +335,7 @@ class Multilinear(Family):
         seed_key(seed)
         self._check_run(options)
         tracked = np.arange(1, min(self.skills, 5) + 1) if track is None else track
-        ranks = np.atleast_1d(self._ranks(tracked)).astype(int)
+        ranks = np.atleast_1d(self._ranks(tracked, "track")).astype(int)
         if ranks.ndim != 1 or len(np.unique(ranks)) != ranks.size:
             raise ValueError(f"track must be a list of different ranks, got {track!r}")
         saves = stepping.save_steps(float(options.steps), 1.0, save_points)
