@@ -39,7 +39,7 @@ class Config:
 
 
 def run(config: Config) -> xr.Dataset:
-    """Train from both starts at each depth, once more without noise; keep what the figures show, averaged over layers."""
+    """Train from both starts at each depth, and once without noise; keep what the figures show, means over layers."""
     parts, labels = [], []
     for depth, duration in zip(config.depths, config.durations, strict=True):
         for start, method in RUNS:

@@ -44,13 +44,14 @@ def _loss_vanishes(record: xr.Dataset) -> Judgement:
 
 
 def _separated(record: xr.Dataset) -> Judgement:
-    """Samples in the wrong order along the best direction (C.24) of each network, worst two classes."""
+    """In which networks fewer than a tenth are in the wrong order along the best (C.24), worst two classes?"""
     seen, unseen = (record[name].max("pair").min("direction") for name in ("misplaced", "misplaced_unseen"))
     note = (
-        "share of samples of two classes in the wrong order, worst two classes, two class means chosen for each"
-        f" network; of pictures not trained on {float(unseen.mean()):.2f}; where it is more: fig1-pairwise"
+        f"share of networks in which fewer than {_SEEN:g} of the samples of any two classes are in the wrong order, two"
+        f" class means chosen for each; mean share of samples {float(seen.mean()):.3f}, of pictures not trained on"
+        f" {float(unseen.mean()):.3f}. Why: fig1-pairwise"
     )
-    return below(over_trials(seen), _SEEN, note=note)
+    return above(over_trials((seen < _SEEN).astype(float)), 0.5, note=note)
 
 
 def _pairwise(record: xr.Dataset) -> Judgement:
@@ -248,7 +249,12 @@ def _overfits(record: xr.Dataset) -> Judgement:
 
 
 _COURSE = (
-    unsettled("fig1-separated", "along the difference of some two class means all classes part", _separated, _FIG_1),
+    unsettled(
+        "fig1-separated",
+        "along the difference of some two class means all classes part, in most networks",
+        _separated,
+        _FIG_1,
+    ),
     unsettled(
         "fig1-pairwise", "along the difference of their own class means any two classes part", _pairwise, _FIG_1, "own"
     ),

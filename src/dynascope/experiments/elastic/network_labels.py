@@ -15,6 +15,7 @@ from dynascope.experiments.elastic.network_drawn import (
     right,
     shuffled,
 )
+from dynascope.statistics.errors import over_trials
 from dynascope.statistics.resampling import bootstrap_weights
 
 STRENGTHS = ("intra", "inter")
@@ -29,8 +30,8 @@ def by_label(
 
     In the last 1000 updates, mean over the updates that may be X̄(0): A, B, A − B and tail indices over `strength`, the
     rate of A − B since the middle times the length of the class means, and `excess`, what A − B is beyond its value
-    with shuffled labels; each with its standard error over networks. `memorised`: share of samples that networks have
-    by the label that they are trained on.
+    with shuffled labels; `memorised`, the share of samples that networks have by the label that they are trained on;
+    each with its standard error over networks.
     """
     starts, late = first_updates(labels, logits.shape[2]), last_updates(logits.shape[1])
     chosen = np.concatenate([starts, late - late[0] // 2, late])
@@ -40,7 +41,8 @@ def by_label(
     null = np.concatenate([means[:, : len(starts)], null], axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):  # updates at which no network drew a label are left out
         found = [_tails(means, null, len(starts), late, geometry) for geometry in READ.values()]
-    content: dict[str, Any] = {"memorised": right(logits[:, late], labels[:, late]).mean()}
+    memorised = over_trials(right(logits[:, late], labels[:, late]).mean(axis=1))
+    content: dict[str, Any] = {"memorised": memorised.mean, "memorised_error": memorised.error}
     for name in found[0]:
         values = np.stack([each[name] for each in found], axis=1)  # (resample, model, …)
         dims = ("model", "strength")[: values.ndim - 1]
