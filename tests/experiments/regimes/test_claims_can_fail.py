@@ -9,7 +9,7 @@ import xarray as xr
 
 from dynascope.experiments.linear_modes.levers import TABLE
 from dynascope.experiments.regimes import collapse, data_size, grokking, regression
-from dynascope.experiments.regimes.course import PARTS
+from dynascope.experiments.regimes.course import ENTROPY, MNIST, PARTS
 from dynascope.experiments.regimes.data_size import LONGER
 from dynascope.experiments.regimes.last_layer import FULL, LAST
 from dynascope.experiments.regimes.lazy import LAZY
@@ -286,16 +286,15 @@ def test_claims_on_neural_collapse():
 def course(**changed):
     """Networks of the figures on features over training: shares of the first ten features early, and at the end."""
     shares = {"ResNet18": (0.98, 0.99), "ResNet18, slower": (0.97, 0.98), "FCN": (0.8, 0.6)}
-    shares |= {"FCN on MNIST": (0.9, 0.95)} | changed
-    record = cases(**dict.fromkeys(shares, (0.9, 0.02, 10, 10)))
+    shares |= {MNIST: (0.9, 0.95), ENTROPY: (0.9, 0.95)} | changed
+    record = cases(**dict.fromkeys(shares, (0.9, 0.02, 10, 10)) | {ENTROPY: (0.9, 0.2, 10, 10)})
     feature = np.arange(1, 257)
     rising = np.minimum(feature / 10, 1) * (1 - 0.3 * np.exp(-feature / 5))
     held = np.array(list(shares.values()))[:, None, :, None] * rising + (JITTER / 10)[None, :, None, None]
     dims = ("case", "trial", "part", "feature")
     plain = (("case", "trial", "feature"), held[:, :, -1])
     spectra = {"early_cumulative_utilization": (dims, held / rising[9]), "cumulative_quality": plain}
-    spectra |= {"cumulative_utilization": plain, "strong_kappa": record["kappa"][..., -1, 1].copy(deep=True)}
-    return record.assign(spectra).assign_coords(part=list(PARTS), feature=feature)
+    return record.assign(spectra | {"cumulative_utilization": plain}).assign_coords(part=list(PARTS), feature=feature)
 
 
 def test_claims_on_the_course_of_features():
@@ -307,10 +306,10 @@ def test_claims_on_the_course_of_features():
     assert missed(course(FCN=(0.7, 0.8))) == {"fig-7.5b-more"}
     assert missed(course(ResNet18=(0.5, 0.99))) == {"fig-7.5a-ten"}
     assert missed(course(**{"ResNet18, slower": (0.5, 0.99)})) == {"fig-C.3-ten"}
-    for name, claim in (("kappa", "fig-7.6-minimal"), ("strong_kappa", "fig-7.6-faint")):
-        extended = course()
-        extended[name].loc[{"case": "FCN on MNIST"}] = 0.23
-        assert missed(extended) == {claim}
+    for case, kappa, claim in ((MNIST, 0.23, "fig-7.6-minimal"), (ENTROPY, 0.02, "fig-7.6-loss")):
+        other = course()
+        other["kappa"].loc[{"case": case}] = kappa
+        assert missed(other) == {claim}
     alike = course()
     alike["cumulative_quality"] = alike["cumulative_quality"] * 0 + alike["feature"] ** 2 / 256**2
     assert missed(alike) == {"fig-7.7-together"}

@@ -18,16 +18,17 @@ from dynascope.experiments.sources import layerwise
 from dynascope.statistics.errors import over_trials
 
 PARTS = (0.4, 1.0)  # of the steps, at which features are decomposed: 1600 are 4 epochs of the thesis, which says 5
-STRONG = 0.99  # share of the outputs' variance whose directions are not faint
-RESIDUAL, SLOW, FCN, MNIST = "ResNet18", "ResNet18, slower", "FCN", "FCN on MNIST"
+RESIDUAL, SLOW, FCN = "ResNet18", "ResNet18, slower", "FCN"
+MNIST, ENTROPY = "FCN on MNIST", "FCN on MNIST, cross-entropy"
 SHOWN = 20  # features of the figures
 _REASON = "needs CIFAR-10 and MNIST"
 
 
 def run(config: Recipe) -> xr.Dataset:
-    """Train every network for two lengths of time, at one learning rate; the FCN on MNIST ten times as long.
+    """Train every network for two lengths of time, at one learning rate; the FCN on MNIST five times as long.
 
-    The latter has all images and a rate that falls at the end: the thesis trains it for some 100,000 steps.
+    The latter has all images and a rate that falls at the end: the thesis trains it for some 100,000 steps. It does not
+    name the loss: squared, as in the other figures, and cross-entropy.
     """
     plain: dict[str, Any] = {"network": "mlp", "width": 512, "batch_norm": False}
     if config.data == "digits":  # an MLP with batch norm, which has few features too, stands in
@@ -35,18 +36,18 @@ def run(config: Recipe) -> xr.Dataset:
     else:
         cases = {
             RESIDUAL: config,
-            SLOW: replace(config, learning_rate=config.learning_rate / 5),
+            SLOW: replace(config, learning_rate=config.learning_rate / 5, seeds=2 * config.seeds),  # they differ more
             FCN: replace(config, **plain),
-            MNIST: replace(config, data="mnist", steps=10 * config.steps, train_per_class=5400, cool=0.3, **plain),
         }
+        digits = replace(config, data="mnist", steps=5 * config.steps, train_per_class=5400, cool=0.3, **plain)
+        cases |= {MNIST: replace(digits, loss="mse", learning_rate=2 * config.learning_rate), ENTROPY: digits}
     return recipe.gather({name: _course(own) for name, own in cases.items()})
 
 
 def _course(config: Recipe) -> xr.Dataset:
     data = recipe.load(config)
     lengths = [max(1, round(part * config.steps)) for part in PARTS[:-1]]
-    runs = [recipe.train(recipe.shortened(config, each), data) for each in lengths]
-    runs.append(recipe.train(config, data, look=lambda own: _strong(own, data[2])))
+    runs = [recipe.train(own, data) for own in (*(recipe.shortened(config, each) for each in lengths), config)]
     kept = [run[["cumulative_utilization", "cumulative_quality"]] for run in runs]
     return (
         runs[-1]
@@ -55,13 +56,9 @@ def _course(config: Recipe) -> xr.Dataset:
     )
 
 
-def _strong(ensemble: Any, x: np.ndarray) -> xr.Dataset:
-    return xr.Dataset({"strong_kappa": ("trial", recipe.strong_kappa(ensemble, x, STRONG))})
-
-
 def _held(record: xr.Dataset, case: str) -> np.ndarray:
     """Share of the outputs that the first ten features express, (part, trial)."""
-    held = record["early_cumulative_utilization"].sel(case=case, feature=10)
+    held = record["early_cumulative_utilization"].sel(case=case, feature=10).dropna("trial")
     return np.asarray(held.transpose("part", "trial"))
 
 
@@ -87,16 +84,15 @@ def _more_features(record: xr.Dataset) -> Judgement:
 def _minimal(record: xr.Dataset) -> Judgement:
     if not _known(record):
         return not_run(_REASON)
-    return below(
-        recipe.means(final(record, "kappa", MNIST)), MINIMAL, note="four layers of width 512. Why: fig-7.6-faint"
-    )
+    note = "four layers of width 512, squared loss; with the other loss that the thesis may mean: fig-7.6-loss"
+    return below(recipe.means(final(record, "kappa", MNIST)), MINIMAL, note=note)
 
 
-def _faint(record: xr.Dataset) -> Judgement:
+def _loss(record: xr.Dataset) -> Judgement:
     if not _known(record):
         return not_run(_REASON)
-    strong = recipe.means(final(record, "strong_kappa", MNIST))
-    return below(strong, MINIMAL, note=f"directions that hold {100 * STRONG:g} % of the outputs' variance")
+    note = "κ with cross-entropy, which leaves the outputs faint in some directions"
+    return above(recipe.means(final(record, "kappa", ENTROPY)), MINIMAL, note=note)
 
 
 def _together(record: xr.Dataset) -> Judgement:
@@ -138,12 +134,12 @@ EXPERIMENT = regime(
             settles_at="laptop",
         ),
         Claim(
-            "fig-7.6-faint",
-            "what keeps it from there are faint directions of its outputs, which κ counts in full: without, κ < 0.1",
-            _faint,
+            "fig-7.6-loss",
+            "with cross-entropy it does not get there, κ > 0.1",
+            _loss,
             layerwise(figure="7.6"),
             kind="own",
-            settles_at="paper",
+            settles_at="laptop",
         ),
         Claim(
             "fig-7.7-together",
@@ -164,5 +160,5 @@ EXPERIMENT = regime(
     laptop=LAPTOP
     | {"data": "cifar10", "network": "resnet", "width": 8, "train_per_class": 1000, "steps": 1600, "seeds": 5},
     paper=LAPTOP
-    | {"data": "cifar10", "network": "resnet", "width": 16, "train_per_class": 1000, "steps": 4000, "seeds": 14},
+    | {"data": "cifar10", "network": "resnet", "width": 16, "train_per_class": 1000, "steps": 4000, "seeds": 9},
 )

@@ -5,7 +5,7 @@ A transformer that groks goes from extended to minimal features.
 
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -15,8 +15,8 @@ from dynascope.data import modular_arithmetic
 from dynascope.experiments.claims import Claim, Judgement, above, below, not_run
 from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
 from dynascope.experiments.regimes.grokking import FITTED, when_fitted
-from dynascope.experiments.regimes.recipe import strong_kappa
 from dynascope.experiments.sources import layerwise
+from dynascope.measure import minimum_feature_distance
 from dynascope.statistics.errors import over_trials
 
 
@@ -59,17 +59,35 @@ def run(config: Config) -> xr.Dataset:
         **{name: getattr(config, name) for name in shared},
     )
     ensemble.train(x, y, config.early, record_every=config.early)
-    early = strong_kappa(ensemble, xt, config.variance_share)
+    early = _distances(ensemble, xt, config.variance_share)
     steps = np.unique(np.geomspace(5, config.steps, config.records).round().astype(int))
     probe, recorded = {"train": (x, y), "test": (xt, yt)}, [0, *steps.tolist()]
     measures = ("kappa", "effective_dimension")
     found = ensemble.train(x, y, config.steps, probe=probe, record_every=recorded, measures=measures)
-    both = np.stack([early, strong_kappa(ensemble, xt, config.variance_share)])
+    both = np.stack([early, _distances(ensemble, xt, config.variance_share)])
     return found.drop_vars("class_mean").assign(
         strong_kappa=(("moment", "trial"), both),
         variance_share=config.variance_share,
         moment=[config.early, config.steps],
     )
+
+
+def _distances(ensemble: Any, x: np.ndarray, share: float) -> np.ndarray:
+    """κ of each network as it is now, on test equations."""
+    found = ensemble.features(x)
+    pairs = zip(found["norm"], found["logits"], strict=True)
+    return np.array([float(minimum_feature_distance(seen, strongest(logits, share))) for seen, logits in pairs])
+
+
+def strongest(outputs: np.ndarray, share: float) -> np.ndarray:
+    """The fewest principal directions (sample, direction) that hold a share of the outputs' variance.
+
+    >>> strongest(np.array([[2.0, 0.1], [-2.0, 0.0], [0.0, -0.1]]), 0.99).shape
+    (3, 1)
+    """
+    left, sizes, _ = np.linalg.svd(np.asarray(outputs, float) - np.mean(outputs, axis=0), full_matrices=False)
+    held = np.cumsum(sizes**2) / np.sum(sizes**2)
+    return np.asarray(left[:, : 1 + int(np.searchsorted(held, share))])
 
 
 class Seen(NamedTuple):

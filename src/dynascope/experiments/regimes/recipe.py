@@ -12,7 +12,7 @@ from dynascope.data import images
 from dynascope.experiments.claims import Claim, Judgement, above
 from dynascope.experiments.experiment import Experiment, Figure
 from dynascope.experiments.sources import Source
-from dynascope.measure import feature_spectrum, minimum_feature_distance
+from dynascope.measure import feature_spectrum
 from dynascope.statistics.errors import Estimate, over_trials
 
 MINIMAL = 0.1  # κ below it is called the minimum feature regime, Definition 2
@@ -157,25 +157,6 @@ def _spectra(ensemble: Any, x: np.ndarray, xt: np.ndarray, functions: np.ndarray
         found = feature_spectrum(seen.reshape(len(seen), -1), unseen.reshape(len(unseen), -1), functions, logits)
         spectra.append(found[[*_SPECTRUM, "dimension_utilization"]].reindex(feature=np.arange(1, SHOWN + 1)))
     return xr.concat(spectra, "trial")
-
-
-def strong_kappa(ensemble: Any, x: np.ndarray, share: float) -> np.ndarray:
-    """κ of each network as it is now, on samples, faint directions of the outputs left out."""
-    found = ensemble.features(x)
-    last = next(name for name in found if name != "logits")
-    pairs = zip(found[last], found["logits"], strict=True)
-    return np.array([float(minimum_feature_distance(seen, strongest(logits, share))) for seen, logits in pairs])
-
-
-def strongest(outputs: np.ndarray, share: float) -> np.ndarray:
-    """The fewest principal directions (sample, direction) that hold a share of the outputs' variance.
-
-    >>> strongest(np.array([[2.0, 0.1], [-2.0, 0.0], [0.0, -0.1]]), 0.99).shape
-    (3, 1)
-    """
-    left, sizes, _ = np.linalg.svd(np.asarray(outputs, float) - np.mean(outputs, axis=0), full_matrices=False)
-    held = np.cumsum(sizes**2) / np.sum(sizes**2)
-    return np.asarray(left[:, : 1 + int(np.searchsorted(held, share))])
 
 
 def gather(cases: Mapping[str, xr.Dataset]) -> xr.Dataset:
