@@ -71,18 +71,24 @@ def _read(record: xr.Dataset) -> dict[str, Estimate]:
     pairs = gaussian["cross_amplitude"].stack(pair=("mode", "other_mode"), create_index=False)
     cross = abs(pairs.isel(pair=~np.eye(record.sizes["mode"], dtype=bool).ravel()))
     largest, r, norm = cross.max("pair"), gaussian["balance"], record["weight_norm"]
-    moved, unmoved = (abs(np.log(each / each.isel(save=0))) for each in (gaussian["imbalance"], quiet["imbalance"]))
+    moved, unmoved = (_moved(each["imbalance"]) for each in (gaussian, quiet))
     measured = {
         "small": (cross < SMALL).mean(["save", "pair"]),
         "left": largest.isel(save=-1) / largest.max("save"),
         "fall": r.isel(save=-1) / r.isel(save=0),
         "kept": balanced["balance"].max("save") / r.min("save"),
-        "change": moved.max("save"),
-        "share": moved.max("save") / abs(np.log(r.isel(save=-1) / r.isel(save=0))),
-        "quiet": unmoved.max("save") / moved.max("save"),
+        "change": moved,
+        "share": moved / abs(np.log(r.isel(save=-1) / r.isel(save=0))),
+        "quiet": unmoved / moved,
         "norm": norm.isel(save=-1) / norm.isel(save=0),
     }
     return {name: over_trials(values) for name, values in measured.items()}
+
+
+def _moved(values: xr.DataArray) -> xr.DataArray:
+    """Largest change on the way, as a logarithm."""
+    change: xr.DataArray = abs(xr.apply_ufunc(np.log, values / values.isel(save=0)))
+    return change.max("save")
 
 
 def _numerator(seen: dict[str, Estimate]) -> Judgement:

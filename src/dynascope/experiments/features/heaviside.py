@@ -134,7 +134,8 @@ def run(config: Config) -> xr.Dataset:
     record = xr.concat(paths, "recipe").assign_coords(coordinates)
     points = [jnp.asarray(each, jnp.float32) for each in (x[:_FEW], grid)]
     fresh = [[features_of(initial_weights(key, 1000), each) for each in points] for key in keys]
-    starts = xr.concat([_measure(seen, *of_grid, grid) for (seen, _), of_grid in fresh], "draw")
+    measured = [_measure(seen, of_grid, outputs, grid) for (seen, _), (of_grid, outputs) in fresh]
+    starts = xr.concat(measured, "draw")
     for name in _TABLE:
         record[f"initial_{name}"] = starts[f"dimension_{name}"]
     # what the first features leave of the step, whose mean square is 1/2
