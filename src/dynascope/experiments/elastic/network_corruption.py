@@ -9,7 +9,7 @@ import xarray as xr
 from dynascope import plots
 from dynascope.data import corrupt_labels
 from dynascope.experiments.claims import Claim, Judgement, above, below, equal, three_errors
-from dynascope.experiments.elastic.network_labels import STRENGTHS, by_label
+from dynascope.experiments.elastic.network_labels import STRENGTHS, averaged, by_share
 from dynascope.experiments.elastic.network_training import (
     SMALL,
     Data,
@@ -78,11 +78,12 @@ def run(config: Config) -> xr.Dataset:
         size = np.abs(record[f"integrated_{name}"].transpose("share", "reading", "step").values)
         record[f"tail_{name}"] = (("share", "reading"), tail_index(steps, size, "published"))
     record["margin"] = (("share", "trial", "step"), margin_amplitudes(means).mean(axis=-1))
-    coded = [_by_label(config, whole, config.coded_steps)]
+    read = partial(by_share, shares=config.shares, seed=config.seed)
+    coded = [read(whole, config.coded_steps)]
     for number in range(1, config.ensembles):
         again = replace(config, steps=config.coded_steps, seed=config.seed + number)
-        coded.append(_by_label(config, _train(again, data, number), config.coded_steps))
-    parts = [_by_label(config, whole, config.steps), _averaged(coded)]
+        coded.append(read(_train(again, data, number), config.coded_steps))
+    parts = [read(whole, config.steps), averaged(coded)]
     return record.drop_vars("class_mean").merge(xr.concat(parts, xr.Variable("until", list(_LENGTHS))))
 
 
@@ -91,21 +92,6 @@ def _train(config: Config, data: Data, number: int = 0) -> xr.Dataset:
     seeds = range(number * config.trials, (number + 1) * config.trials)
     labels = [corrupt_labels(data[1], share, seed=seed) for share in config.shares for seed in seeds]
     return train(config, data, labels=np.stack(labels), keep_drawn=True)
-
-
-def _by_label(config: Config, trained: xr.Dataset, length: int) -> xr.Dataset:
-    """What the source reads after so many updates, at each share."""
-    drawn = (trained[name].values[:, :length, 0] for name in ("drawn_output", "drawn_label"))
-    logits, own = (each.reshape((len(config.shares), config.trials, *each.shape[1:])) for each in drawn)
-    read = [by_label(each, of, config.seed) for each, of in zip(logits, own, strict=True)]
-    return xr.concat(read, xr.Variable("share", list(config.shares)))
-
-
-def _averaged(ensembles: list[xr.Dataset]) -> xr.Dataset:
-    """Means over ensembles; errors of such means."""
-    together = xr.concat(ensembles, "ensemble")
-    squares = {name: each**2 / len(ensembles) for name, each in together.items() if str(name).endswith("_error")}
-    return together.mean("ensemble").assign({name: each.mean("ensemble") ** 0.5 for name, each in squares.items()})
 
 
 def _label(record: xr.Dataset, name: str, until: str = "text", **chosen: str | list[str]) -> Estimate:

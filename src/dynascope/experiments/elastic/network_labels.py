@@ -1,5 +1,6 @@
 """Strengths of networks with wrong labels, read off the drawn samples by the label that they are trained on."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,26 @@ from dynascope.statistics.resampling import bootstrap_weights
 STRENGTHS = ("intra", "inter")
 READ = {"I-model": "isotropic", "L-model": "logits"}  # with the source's code
 RESAMPLES = 100
+
+
+def by_share(trained: xr.Dataset, length: int, *, shares: Sequence[float], seed: int) -> xr.Dataset:
+    """What the source reads after so many updates of networks (share × trial, …), at each share of wrong labels."""
+    drawn = (trained[name].values[:, :length, 0] for name in ("drawn_output", "drawn_label"))
+    logits, own = (each.reshape((len(shares), -1, *each.shape[1:])) for each in drawn)
+    read = [by_label(each, of, seed) for each, of in zip(logits, own, strict=True)]
+    return xr.concat(read, xr.Variable("share", list(shares)))
+
+
+def averaged(ensembles: list[xr.Dataset]) -> xr.Dataset:
+    """Means over ensembles of what `by_share` reads; errors of such means.
+
+    >>> found = averaged([xr.Dataset({"a": 1.0, "a_error": 0.2}), xr.Dataset({"a": 3.0, "a_error": 0.2})])
+    >>> float(found["a"]), round(float(found["a_error"]), 3)
+    (2.0, 0.141)
+    """
+    together = xr.concat(ensembles, "ensemble")
+    squares = {name: each**2 / len(ensembles) for name, each in together.items() if str(name).endswith("_error")}
+    return together.mean("ensemble").assign({name: each.mean("ensemble") ** 0.5 for name, each in squares.items()})
 
 
 def by_label(
