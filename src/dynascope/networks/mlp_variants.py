@@ -1,4 +1,4 @@
-"""Fully connected networks that only some experiments need: fixed constants for batch norm, orthogonal starts."""
+"""Fully connected networks that only some experiments need: fixed constants, orthogonal starts, no last bias."""
 
 from collections.abc import Sequence
 
@@ -38,6 +38,18 @@ class ConstantMLP(MLP):
         super().__init__(inputs, classes, width=width, depth=depth)
         for k in range(1, depth + 1):
             setattr(self.stages, f"act_{k}", ScaledLeakyReLU(slope))
+
+
+class OpenMLP(MLP):
+    """An MLP of ReLUs whose last layer has no bias, so that features alone make the outputs.
+
+    >>> OpenMLP(1, 1, width=4, depth=2).stages.linear_3.bias is None
+    True
+    """
+
+    def __init__(self, inputs: int | Sequence[int], classes: int, *, width: int, depth: int) -> None:
+        super().__init__(inputs, classes, width=width, depth=depth)
+        setattr(self.stages, self.readout, nn.Linear(width, classes, bias=False))
 
 
 class OrthogonalMLP(MLP):

@@ -8,9 +8,11 @@ import xarray as xr
 
 from dynascope import DeepLinear
 from dynascope.experiments.deep_linear import gradient_flow, saddles
+from dynascope.experiments.deep_linear.assumptions import RUNS
 from dynascope.experiments.registry import find
 
 ALIGNED, FLOW, PEAKS = (f"deep_linear/{name}" for name in ("aligned_modes", "gradient_flow", "diffusion_peaks"))
+ASSUMPTIONS = "deep_linear/assumptions"
 
 
 def _spoil(monkeypatch, name, factor):
@@ -172,3 +174,18 @@ def test_other_batches_and_weights_are_caught(smoke, failed):
     for factor in (0.5, 2.0):
         spoilt = moments.assign(noise=factor * moments["noise"])
         assert failed("deep_linear/weight_moments", spoilt) == {"prop-5.1-theta"}
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    ("setting", "name", "broken"),
+    [(0, "imbalance", {"fig-7-numerator"}), (1, "balance", {"fig-7-kept"}), (2, "imbalance", {"fig-7-noise"})],
+)
+def test_weights_that_lose_their_balance_are_caught(smoke, failed, setting, name, broken):
+    """Growth by half of a numerator under SGD, of one under gradient descent, and a balanced start that is lost."""
+    record, _ = smoke(ASSUMPTIONS)
+    assert not failed(ASSUMPTIONS, record)
+    values = record[name].transpose("setting", "trial", "save").values
+    values[setting :: len(RUNS)] += (1.0 if name == "balance" else 0.5) * np.linspace(0, 1, record.sizes["save"])
+    record[name] = (("setting", "trial", "save"), values)
+    assert failed(ASSUMPTIONS, record) == broken

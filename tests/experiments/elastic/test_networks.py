@@ -148,6 +148,11 @@ def test_strengths_by_training_label_are_judged(smoke):
     seen |= {f"{name}-code" for name in seen} | {"fig4c-noise", "figd6-mixed", "fig4c-probe"}
     assert {name: found[name] for name in seen} == dict.fromkeys(seen, "reproduced")
     assert found["figd2-clean"] == "not reproduced"  # r_β is the smaller one with true labels
+    causes = {"memorised": 0.95, "accuracy": 0.01}
+    known = {"fig4c-memorised", "fig4c-swapped"}
+    assert {(name, verdicts(**causes)[name]) for name in known} == {(name, "reproduced") for name in known}
+    for spoilt in ({"memorised": 1 / 3}, {"accuracy": 1 / 3}):
+        assert [verdicts(**causes | spoilt)[name] for name in known].count("not reproduced") == 1
     spoilt = {"label_tail": 0.9, "label_integrated": 20.0, "label_adjusted": 1.0, "label_excess": 5.0}
     found = verdicts(**sharp | {"tail_intra": 1.1, "tail_inter": 1.1}, **spoilt)
     assert {found[name] for name in seen} == {"not reproduced"}

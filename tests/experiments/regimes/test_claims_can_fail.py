@@ -8,7 +8,9 @@ import pytest
 import xarray as xr
 
 from dynascope.experiments.linear_modes.levers import TABLE
-from dynascope.experiments.regimes import collapse, grokking, regression
+from dynascope.experiments.regimes import collapse, data_size, grokking, regression
+from dynascope.experiments.regimes.course import ENTROPY, MNIST, PARTS
+from dynascope.experiments.regimes.data_size import LONGER
 from dynascope.experiments.regimes.last_layer import FULL, LAST
 from dynascope.experiments.regimes.lazy import LAZY
 from dynascope.experiments.registry import find, names
@@ -62,6 +64,7 @@ RIGHT = {
         "50 images": (0.5, 0.3, 10, 10),
         "250 images": (0.6, 0.1, 10, 10),
         "1000 images": (0.9, 0.02, 10, 10),
+        LONGER: (0.5, 0.03, 10, 10),
     },
     "learning_rate": {
         "rate 0.1": (0.98, 0.02, 10, 10),
@@ -87,7 +90,7 @@ SWAPPED = {
     "labels": {"fig-3.5-accuracy"},
     "regression": {"fig-3.6-one-feature", "fig-3.6-two"},
     "classes": {"fig-2.4-classes"},
-    "data_size": {"fig-7.1-kappa", "fig-7.1-accuracy"},
+    "data_size": {"fig-7.1-steps"},
     "learning_rate": {"fig-7.2a-steps", "fig-7.2b-kappa"},
     "architecture": {"fig-7.3-kappa", "fig-7.4-architecture", "fig-7.4-batch-norm"},
 }
@@ -132,9 +135,33 @@ def test_classes_are_not_trained_with_the_weight_decay_of_the_number(monkeypatch
 
 
 def test_one_power_law_for_all_sizes_is_caught():
-    sizes = {"50 images": (0.5, 0.3, 10, 10), "250 images": (0.75, 0.1, 10, 10), "1000 images": (0.87, 0.02, 10, 10)}
-    found = verdicts("data_size", cases(**sizes))
+    sizes = {"250 images": (0.75, 0.1, 10, 10), "1000 images": (0.87, 0.02, 10, 10)}
+    found = verdicts("data_size", cases(**RIGHT["data_size"] | sizes))
     assert {claim for claim, verdict in found.items() if verdict == "not reproduced"} == {"fig-7.1-faster"}
+
+
+def test_more_data_that_do_not_help_are_caught():
+    found = verdicts("data_size", cases(**RIGHT["data_size"] | {"1000 images": (0.4, 0.4, 10, 10)}))
+    assert {claim for claim, verdict in found.items() if verdict == "not reproduced"} == {
+        "fig-7.1-kappa",
+        "fig-7.1-accuracy",
+        "fig-7.1-faster",
+    }
+
+
+def test_all_sizes_of_the_training_set_have_as_many_epochs(monkeypatch):
+    seen = []
+
+    def train(config, data):
+        seen.append(config.steps * config.batch_size / len(data[0]))
+        return xr.Dataset({"kappa": 0.1})
+
+    monkeypatch.setattr(data_size.recipe, "train", train)
+    experiment = find("regimes/data_size")
+    data_size.run(dataclasses.replace(experiment.settings("smoke"), train_per_class=64))
+    *epochs, longer = seen
+    assert max(epochs) < 1.1 * min(epochs)
+    assert longer > 10 * max(epochs)
 
 
 def test_a_residual_network_is_held_against_one_with_batch_norm():
@@ -207,7 +234,7 @@ def modular(test, kappa):
     distance = np.array([[0.5, 0.5], [kappa[0]] * 2, [kappa[1]] * 2]) + JITTER[:, None, None]
     return xr.Dataset(
         {
-            "accuracy": (dims, accuracy),
+            "accuracy": (dims, np.minimum(accuracy, 1.0)),
             "kappa": (dims, distance),
             "effective_dimension": (dims, 30 * distance),
             "strong_kappa": (("moment", "trial"), np.array(kappa)[:, None] + JITTER / 5),
@@ -225,6 +252,12 @@ def test_claims_on_modular_division():
     wrong = modular((0.99, 1.0), (0.05, 0.5))
     wrong["kappa"] = 1 - wrong["kappa"]
     assert set(verdicts("modular_division", wrong).values()) == {"not reproduced"}
+    behind = record.copy(deep=True)  # networks that have not grokked by then do not count
+    behind["accuracy"][-2:, -1] = 0.5
+    behind["strong_kappa"][1, -2:] = 0.9
+    assert verdicts("modular_division", behind)["fig-6.4-minimal"] == "reproduced"
+    behind["strong_kappa"][1, :2] = 0.9
+    assert verdicts("modular_division", behind)["fig-6.4-minimal"] == "not reproduced"
     small = modular((0.1, 1.0), (0.5, 0.05)).assign_attrs(made_with(modulus=23))
     assert verdicts("modular_division", small)["fig-6.4-minimal"] == "not run"
 
@@ -251,18 +284,17 @@ def test_claims_on_neural_collapse():
 
 
 def course(**changed):
-    """Networks of the figures on features over training: shares of the first ten features early, later, at the end."""
-    shares = {"ResNet18": (0.97, 0.98, 0.99), "ResNet18, slower": (0.96, 0.97, 0.98), "FCN": (0.7, 0.8, 0.6)}
-    shares |= {"FCN on MNIST": (0.8, 0.9, 0.95)} | changed
-    record = cases(**dict.fromkeys(shares, (0.9, 0.02, 10, 10)))
+    """Networks of the figures on features over training: shares of the first ten features early, and at the end."""
+    shares = {"ResNet18": (0.98, 0.99), "ResNet18, slower": (0.97, 0.98), "FCN": (0.8, 0.6)}
+    shares |= {MNIST: (0.9, 0.95), ENTROPY: (0.9, 0.95)} | changed
+    record = cases(**dict.fromkeys(shares, (0.9, 0.02, 10, 10)) | {ENTROPY: (0.9, 0.2, 10, 10)})
     feature = np.arange(1, 257)
     rising = np.minimum(feature / 10, 1) * (1 - 0.3 * np.exp(-feature / 5))
     held = np.array(list(shares.values()))[:, None, :, None] * rising + (JITTER / 10)[None, :, None, None]
     dims = ("case", "trial", "part", "feature")
     plain = (("case", "trial", "feature"), held[:, :, -1])
     spectra = {"early_cumulative_utilization": (dims, held / rising[9]), "cumulative_quality": plain}
-    coordinates = {"part": [1 / 16, 1 / 4, 1.0], "feature": feature}
-    return record.assign(spectra | {"cumulative_utilization": plain}).assign_coords(coordinates)
+    return record.assign(spectra | {"cumulative_utilization": plain}).assign_coords(part=list(PARTS), feature=feature)
 
 
 def test_claims_on_the_course_of_features():
@@ -271,12 +303,13 @@ def test_claims_on_the_course_of_features():
     def missed(record):
         return {claim for claim, verdict in verdicts("course", record).items() if verdict == "not reproduced"}
 
-    assert missed(course(FCN=(0.6, 0.7, 0.8))) == {"fig-7.5b-more"}
-    assert missed(course(ResNet18=(0.5, 0.98, 0.99))) == {"fig-7.5a-ten"}
-    assert missed(course(**{"ResNet18, slower": (0.5, 0.98, 0.99)})) == {"fig-C.3-ten"}
-    extended = course()
-    extended["kappa"].loc[{"case": "FCN on MNIST"}] = 0.23
-    assert missed(extended) == {"fig-7.6-minimal"}
+    assert missed(course(FCN=(0.7, 0.8))) == {"fig-7.5b-more"}
+    assert missed(course(ResNet18=(0.5, 0.99))) == {"fig-7.5a-ten"}
+    assert missed(course(**{"ResNet18, slower": (0.5, 0.99)})) == {"fig-C.3-ten"}
+    for case, kappa, claim in ((MNIST, 0.23, "fig-7.6-minimal"), (ENTROPY, 0.02, "fig-7.6-loss")):
+        other = course()
+        other["kappa"].loc[{"case": case}] = kappa
+        assert missed(other) == {claim}
     alike = course()
     alike["cumulative_quality"] = alike["cumulative_quality"] * 0 + alike["feature"] ** 2 / 256**2
     assert missed(alike) == {"fig-7.7-together"}

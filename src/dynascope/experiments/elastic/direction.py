@@ -254,12 +254,5 @@ EXPERIMENT = Experiment(
     picture=Panels(_draw_objective, _draw_ratios, width=5.0, height=4.0),
     model="LocallyElastic",
     smoke={"planes": 2, "draws": 6, "random_directions": 5000, "pairs": 10_000},
-    paper={
-        "planes": 20,
-        "angles": 1_000_000,
-        "draws": 400,
-        "random_directions": 200_000,
-        "pairs": 1_000_000,
-        "lead_draws": 4000,
-    },
+    paper={"planes": 20, "angles": 1_000_000, "draws": 200, "random_directions": 50_000, "lead_draws": 4000},
 )

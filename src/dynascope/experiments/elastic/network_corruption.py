@@ -1,6 +1,6 @@
 """elastic Figure 4, Figure D.2, Figure D.5, Figure D.6: Networks with wrong labels: learning and tail indices."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -9,9 +9,10 @@ import xarray as xr
 from dynascope import plots
 from dynascope.data import corrupt_labels
 from dynascope.experiments.claims import Claim, Judgement, above, below, equal, three_errors
-from dynascope.experiments.elastic.network_labels import STRENGTHS, by_label
+from dynascope.experiments.elastic.network_labels import STRENGTHS, averaged, by_share
 from dynascope.experiments.elastic.network_training import (
     SMALL,
+    Data,
     Training,
     at_end,
     label_steps,
@@ -21,7 +22,7 @@ from dynascope.experiments.elastic.network_training import (
     train,
     unsettled,
 )
-from dynascope.experiments.experiment import Axes, Experiment, Panels
+from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
 from dynascope.experiments.sources import elastic
 from dynascope.models.elastic.geometry import margin_amplitudes
 from dynascope.models.elastic.tails import tail_index
@@ -31,7 +32,10 @@ _RANDOM = 2 / 3  # share of wrong labels at which three classes are labelled at 
 _LESS, _AT_RANDOM, _MORE = slice(_RANDOM - 0.05), slice(_RANDOM - 1e-9, _RANDOM + 1e-9), slice(_RANDOM + 0.05, None)
 _HALF, _FROM_RANDOM = slice(0.5), slice(_RANDOM - 0.05, None)
 _LENGTHS = ("text", "code")  # as many updates as the source's text states, or its code makes
-_NOISE = "; from 2/3 on it is what chance has grown: fig4c-noise"
+_WHY = {
+    "text": ". Why: fig4c-memorised, and beyond 2/3 fig4c-probe",
+    "code": ". Why less than 1 beyond 2/3: fig4c-swapped; what is above 1 is noise: fig4c-noise",
+}
 _SHOWN = (0.0, 0.3, _RANDOM, 0.8)  # shares of Figures D.5 and D.6
 _NOTHING = 0.1  # of the value with true labels: as good as none
 _LAST = 0.1  # share of the records over which the end of training is averaged
@@ -45,19 +49,20 @@ class Config(Training):
     """Networks at several shares of wrong labels, all in one ensemble; `trials` of them at each share.
 
     coded_steps: after how many updates the source's code ends; its text says `steps`
+    ensembles: as many are read after `coded_steps`, each as the source reads its one, and averaged
     """
 
     shares: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, _RANDOM, 0.7, 0.8)
     per_class: int = 500
     records: int = 100
     coded_steps: int = 10_000
+    ensembles: int = 4
 
 
 def run(config: Config) -> xr.Dataset:
     """Train all shares of wrong labels at once; read strengths and tail indices at each share."""
     data = pictures(config)
-    labels = [corrupt_labels(data[1], share, seed=trial) for share in config.shares for trial in range(config.trials)]
-    whole = train(config, data, labels=np.stack(labels), keep_drawn=True)
+    whole = _train(config, data)
     trained = whole[["class_mean", "loss", "accuracy"]]
     split = (len(config.shares), config.trials)
     record = xr.Dataset(
@@ -73,13 +78,20 @@ def run(config: Config) -> xr.Dataset:
         size = np.abs(record[f"integrated_{name}"].transpose("share", "reading", "step").values)
         record[f"tail_{name}"] = (("share", "reading"), tail_index(steps, size, "published"))
     record["margin"] = (("share", "trial", "step"), margin_amplitudes(means).mean(axis=-1))
-    drawn = (whole[name].values[:, :, 0] for name in ("drawn_output", "drawn_label"))
-    logits, own = (each.reshape((*split, *each.shape[1:])) for each in drawn)
-    parts = []
-    for length in (config.steps, config.coded_steps):
-        read = [by_label(each[:, :length], of[:, :length], config.seed) for each, of in zip(logits, own, strict=True)]
-        parts.append(xr.concat(read, record["share"]))
+    read = partial(by_share, shares=config.shares, seed=config.seed)
+    coded = [read(whole, config.coded_steps)]
+    for number in range(1, config.ensembles):
+        again = replace(config, steps=config.coded_steps, seed=config.seed + number)
+        coded.append(read(_train(again, data, number), config.coded_steps))
+    parts = [read(whole, config.steps), averaged(coded)]
     return record.drop_vars("class_mean").merge(xr.concat(parts, xr.Variable("until", list(_LENGTHS))))
+
+
+def _train(config: Config, data: Data, number: int = 0) -> xr.Dataset:
+    """All shares at once, (share × trial, …); each network of each ensemble has wrong labels of its own."""
+    seeds = range(number * config.trials, (number + 1) * config.trials)
+    labels = [corrupt_labels(data[1], share, seed=seed) for share in config.shares for seed in seeds]
+    return train(config, data, labels=np.stack(labels), keep_drawn=True)
 
 
 def _label(record: xr.Dataset, name: str, until: str = "text", **chosen: str | list[str]) -> Estimate:
@@ -148,28 +160,38 @@ def _crosses(record: xr.Dataset, until: str) -> Judgement:
     half, random = (_least(record.sel(share=side), until) for side in (_HALF, _AT_RANDOM))
     beyond = side_by_side(Estimate(1 - half.mean, half.error, half.runs), Estimate(random.mean - 1, random.error))
     listed = _by_share(record, _least(record, until).mean)
-    return above(beyond, 0.0, note=f"distance from 1; by share: {listed}{_NOISE}")
+    return above(beyond, 0.0, note=f"distance from 1; by share: {listed}{_WHY[until]}")
 
 
 def _beyond(record: xr.Dataset, until: str) -> Judgement:
     listed = _by_share(record, _least(record, until).mean)
-    return above(_least(record.sel(share=_MORE), until), 1.0, note=f"{listed}{_NOISE}")
+    return above(_least(record.sel(share=_MORE), until), 1.0, note=f"{listed}{_WHY[until]}")
 
 
 def _noise(record: xr.Dataset) -> Judgement:
     """A − B beyond that with shuffled labels, from random labels on, in units of A − B with true labels."""
-    share, parts, listed = record["share"].values, [], []
-    for until in _LENGTHS:
-        whole = _label(record, "integrated", until, model="I-model", strength="gap").mean
-        excess = _label(record, "excess", until, model="I-model")
-        parts.append(excess[share >= _FROM_RANDOM.start].scaled(1 / whole[0]))
-        known = _by_share(record, record["memorised"].sel(until=until).values)
-        listed.append(
-            f"{until}: A − B {_by_share(record, whole)}, of which labels {_by_share(record, excess.mean)}, "
-            f"samples right by training label {known}"
-        )
-    note = "I-model, in units of A − B with true labels; r = 1 − log|A|/log(1 + t) exceeds 1 where |A| < 1"
-    return below(side_by_side(*parts), _NOTHING, note=f"{note}. {'. '.join(listed)}")
+    whole = _label(record, "integrated", "code", model="I-model", strength="gap").mean
+    excess = _label(record, "excess", "code", model="I-model")
+    note = (
+        "I-model, in units of A − B with true labels; r = 1 − log|A|/log(1 + t) exceeds 1 where |A| < 1. A − B"
+        f" {_by_share(record, whole)}, of which labels {_by_share(record, excess.mean)}"
+    )
+    return below(excess[record["share"].values >= _FROM_RANDOM.start].scaled(1 / whole[0]), _NOTHING, note=note)
+
+
+def _memorised(record: xr.Dataset) -> Judgement:
+    """Samples that networks have right by their training label, beside the most that their class could tell."""
+    found = record.sel(until="text", share=_FROM_RANDOM)
+    wrong = found["share"].values
+    told = np.maximum(1 - wrong, wrong / (settings(record).classes - 1)) + 1 / settings(record).per_class
+    known = Estimate(found["memorised"].values, found["memorised_error"].values, record.sizes["trial"])
+    coded = _by_share(record, record["memorised"].sel(until="code").values)
+    return above(known, told, note=f"share of samples; after as many iterations as the code makes {coded}")
+
+
+def _swapped(record: xr.Dataset) -> Judgement:
+    then = record["accuracy"].sel(share=_MORE).sel(step=settings(record).coded_steps, method="nearest")
+    return below(over_trials(then), 1 / 3, note=f"validation accuracy at step {int(then['step'])}")
 
 
 def _order(record: xr.Dataset, until: str) -> Estimate:
@@ -192,7 +214,7 @@ def _clean(record: xr.Dataset) -> Judgement:
 
 def _mixed(record: xr.Dataset, until: str) -> Judgement:
     gap = _label(record, "integrated", until, model="I-model", strength="gap")
-    return _shrinks(record, gap, "A − B at the end, I-model, in units of that with true labels", _NOISE)
+    return _shrinks(record, gap, "A − B at the end, I-model, in units of that with true labels", _WHY[until])
 
 
 def _adjusted(record: xr.Dataset) -> Judgement:
@@ -303,9 +325,25 @@ EXPERIMENT = Experiment(
         ),
         unsettled(
             "elastic-fig4c-noise",
-            "r > 1 is noise: from 2/3 wrong labels on shuffled labels give the same A − B, up to a tenth of that with "
-            "true labels",
+            "r > 1 is noise: after as many iterations as the source's code makes shuffled labels give the same A − B "
+            "from 2/3 wrong labels on, up to a tenth of that with true labels",
             _noise,
+            _TAILS,
+            "own",
+        ),
+        unsettled(
+            "elastic-fig4c-memorised",
+            "after as many iterations as the text states labels part that no class tells: from 2/3 wrong labels on "
+            "networks know more of them than their classes could",
+            _memorised,
+            _TAILS,
+            "own",
+        ),
+        unsettled(
+            "elastic-fig4c-swapped",
+            "beyond 2/3 wrong labels tell what a picture is not: after as many iterations as the source's code makes "
+            "networks are right less often than by chance",
+            _swapped,
             _TAILS,
             "own",
         ),
@@ -361,12 +399,15 @@ EXPERIMENT = Experiment(
     model="Ensemble",
     precision="float32",
     needs=("torch",),
-    smoke=SMALL | {"shares": (0.0, _RANDOM, 0.9), "per_class": 60, "steps": 900, "coded_steps": 600, "trials": 12},
+    smoke=SMALL
+    | {"shares": (0.0, _RANDOM, 0.9), "per_class": 60, "steps": 900, "coded_steps": 600, "trials": 12}
+    | {"ensembles": 2},
     laptop={
         "shares": (0.0, 0.5, _RANDOM, 0.8),
         "probes": 40,
         "steps": 8000,
         "coded_steps": 4000,
+        "ensembles": 1,
         "records": 40,
         "trials": 8,
     },

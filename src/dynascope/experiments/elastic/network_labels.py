@@ -1,5 +1,6 @@
 """Strengths of networks with wrong labels, read off the drawn samples by the label that they are trained on."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,32 @@ from dynascope.experiments.elastic.network_drawn import (
     right,
     shuffled,
 )
+from dynascope.statistics.errors import over_trials
 from dynascope.statistics.resampling import bootstrap_weights
 
 STRENGTHS = ("intra", "inter")
 READ = {"I-model": "isotropic", "L-model": "logits"}  # with the source's code
 RESAMPLES = 100
+
+
+def by_share(trained: xr.Dataset, length: int, *, shares: Sequence[float], seed: int) -> xr.Dataset:
+    """What the source reads after so many updates of networks (share × trial, …), at each share of wrong labels."""
+    drawn = (trained[name].values[:, :length, 0] for name in ("drawn_output", "drawn_label"))
+    logits, own = (each.reshape((len(shares), -1, *each.shape[1:])) for each in drawn)
+    read = [by_label(each, of, seed) for each, of in zip(logits, own, strict=True)]
+    return xr.concat(read, xr.Variable("share", list(shares)))
+
+
+def averaged(ensembles: list[xr.Dataset]) -> xr.Dataset:
+    """Means over ensembles of what `by_share` reads; errors of such means.
+
+    >>> found = averaged([xr.Dataset({"a": 1.0, "a_error": 0.2}), xr.Dataset({"a": 3.0, "a_error": 0.2})])
+    >>> float(found["a"]), round(float(found["a_error"]), 3)
+    (2.0, 0.141)
+    """
+    together = xr.concat(ensembles, "ensemble")
+    squares = {name: each**2 / len(ensembles) for name, each in together.items() if str(name).endswith("_error")}
+    return together.mean("ensemble").assign({name: each.mean("ensemble") ** 0.5 for name, each in squares.items()})
 
 
 def by_label(
@@ -29,8 +51,8 @@ def by_label(
 
     In the last 1000 updates, mean over the updates that may be X̄(0): A, B, A − B and tail indices over `strength`, the
     rate of A − B since the middle times the length of the class means, and `excess`, what A − B is beyond its value
-    with shuffled labels; each with its standard error over networks. `memorised`: share of samples that networks have
-    by the label that they are trained on.
+    with shuffled labels; `memorised`, the share of samples that networks have by the label that they are trained on;
+    each with its standard error over networks.
     """
     starts, late = first_updates(labels, logits.shape[2]), last_updates(logits.shape[1])
     chosen = np.concatenate([starts, late - late[0] // 2, late])
@@ -40,7 +62,8 @@ def by_label(
     null = np.concatenate([means[:, : len(starts)], null], axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):  # updates at which no network drew a label are left out
         found = [_tails(means, null, len(starts), late, geometry) for geometry in READ.values()]
-    content: dict[str, Any] = {"memorised": right(logits[:, late], labels[:, late]).mean()}
+    memorised = over_trials(right(logits[:, late], labels[:, late]).mean(axis=1))
+    content: dict[str, Any] = {"memorised": memorised.mean, "memorised_error": memorised.error}
     for name in found[0]:
         values = np.stack([each[name] for each in found], axis=1)  # (resample, model, …)
         dims = ("model", "strength")[: values.ndim - 1]
