@@ -64,3 +64,13 @@ def test_lora(tmp_path):
     pytest.importorskip("peft")
     _run("watch_lora.py", tmp_path)
     assert open_run(tmp_path)["loads"][-1, -1] < 0
+
+
+@pytest.mark.ci
+def test_steering_helps_where_labels_are_wrong(tmp_path):
+    said = _run("steer_plain.py", tmp_path / "run", 30)
+    plain, steered = (float(said.split(word)[0].split()[-1]) for word in (" as it is", " steered"))
+    assert steered > plain + 0.03
+    dropout = open_run(tmp_path / "run")["dropout"].values
+    assert dropout[0] == 0.0
+    assert dropout[-1] > 0.1
