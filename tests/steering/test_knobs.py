@@ -93,6 +93,11 @@ def test_weight_decay_keeps_ratios_and_leaves_groups_without_any():
     assert [group["weight_decay"] for group in optimiser.param_groups] == [0.02, 0.04, 0.0]
 
 
+def test_a_decay_of_nothing_starts_at_the_lower_limit():
+    optimiser = torch.optim.SGD(_weights(), lr=0.1)
+    assert WeightDecay(optimiser, at_least=1e-4).value == 1e-4
+
+
 def test_input_noise_is_drawn_in_training_alone():
     torch.manual_seed(0)
     model, x = nn.Identity(), torch.randn(20_000)

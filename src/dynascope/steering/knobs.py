@@ -157,8 +157,8 @@ class LearningRate(_Limited):
         if not self.limits[0] <= 1 <= self.limits[1]:
             raise ValueError(f"at_least and at_most must lie around the factor 1, got {self.limits}")
         self._rates: list[Any] = []
-        optimizer.register_step_pre_hook(self._apply)
-        optimizer.register_step_post_hook(self._undo)
+        self._optimizer.register_step_pre_hook(self._apply)
+        self._optimizer.register_step_post_hook(self._undo)
 
     @property
     def value(self) -> float:
@@ -186,7 +186,8 @@ class WeightDecay(_Limited):
     """The weight decay of an optimiser: of the groups that have some, or of all where none has.
 
     optimizer: any of torch's whose groups have a weight_decay
-    at_least, at_most: of the largest decay; groups keep their ratios
+    at_least, at_most: of the largest decay; groups keep their ratios. A decay of 0 is set to at_least at once: it is
+        turned by factors.
 
     >>> sgd = torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=0.1)
     >>> knob = WeightDecay(sgd)
@@ -212,6 +213,8 @@ class WeightDecay(_Limited):
         self._groups = [group for group, decay in zip(groups, decays, strict=True) if decay or not any(decays)]
         largest = max(decays)
         self._parts = [float(group["weight_decay"]) / largest if largest else 1.0 for group in self._groups]
+        if not largest:
+            self.set(self.limits[0])
 
     @property
     def value(self) -> float:
