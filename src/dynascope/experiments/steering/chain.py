@@ -12,6 +12,7 @@ g' the slope of the mean drift. With s, by which it falls over the knob's range,
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
@@ -22,8 +23,9 @@ from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
 from dynascope.experiments.sources import own
 from dynascope.models.spring_block import SpringBlock
 from dynascope.statistics.errors import over_trials
-from dynascope.steering.law import Law, Place
-from dynascope.steering.signals import Signal
+
+if TYPE_CHECKING:
+    from dynascope.steering.signals import Signal
 
 BLOCKS, FRICTION, SPEED, BEGIN = 5, (0.1, 0.2), 0.06, 2.0
 LIMITS = (0.06, 0.14)  # of the noise force ε/√dt, where the curvature falls about evenly
@@ -51,7 +53,7 @@ LOOPS = (
 class Config:
     """Chains of several loops side by side, each in pieces of model time; those of a trial see the same noise."""
 
-    trials: int = 64
+    trials: int = 32
     pieces: int = 96
     piece: float = 1.25
     dt: float = 0.05
@@ -112,6 +114,8 @@ def run(config: Config) -> xr.Dataset:
 
 def _paths(config: Config) -> tuple[np.ndarray, np.ndarray]:
     """Knobs and curvatures, (time, loop, trial)."""
+    from dynascope.steering.law import Law, Place  # noqa: PLC0415 (PyTorch, which naming claims does not need)
+
     fall, lag = theory(config.dt)
     target = float(settled([REST], config.dt)[0].mean())
     gains = np.array([*GAINS.values(), *[1.0] * len(SPARSE)]) / (4 * fall * lag)
@@ -160,7 +164,9 @@ def _curvature(position: np.ndarray, end: float) -> np.ndarray:
     return np.asarray((end - position[..., -1] - position[..., 0]) / BLOCKS)
 
 
-def _signal(bend: np.ndarray) -> Signal:
+def _signal(bend: np.ndarray) -> "Signal":
+    from dynascope.steering.signals import Signal  # noqa: PLC0415
+
     known = np.ones(len(bend))
     return Signal(bend, bend, bend, known, known, known > 0)
 
@@ -282,4 +288,5 @@ EXPERIMENT = Experiment(
     laptop={"trials": 16},
     model="SpringBlock",
     kind="figure",
+    needs=("torch",),
 )
