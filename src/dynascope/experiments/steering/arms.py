@@ -155,7 +155,8 @@ def _validated(given: Split, depth: int, config: Config) -> tuple[dict[str, np.n
     rank = np.argsort(np.argsort(given.y, kind="stable")) % config.samples  # within its class
     left = rank % config.valid > 0
     others = [each for each in config.grid if each != config.plain]
-    ends, stopped = {}, np.array([])
+    ends: dict[float, np.ndarray] = {}
+    stopped = np.array([])
     for values in ((config.plain,), others):
         y = _labels(given.y, len(values), config)
         ensemble, steps = _ensemble(given.x[left], depth, values, config)

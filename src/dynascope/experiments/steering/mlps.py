@@ -60,7 +60,8 @@ def read(record: xr.Dataset) -> xr.Dataset:
 
 def _unseen(record: xr.Dataset) -> np.ndarray:
     """Which data sets and depths the law was not tuned on, (data, depth)."""
-    return np.asarray(~((record["data"] == TUNED["data"]) & (record["depth"] == TUNED["depth"])).values)
+    data, depth = record["data"].values == TUNED["data"], record["depth"].values == TUNED["depth"]
+    return np.asarray(~np.logical_and.outer(data, depth))
 
 
 def _mean(seen: xr.Dataset, values: xr.DataArray, wrong: float) -> np.ndarray | None:
