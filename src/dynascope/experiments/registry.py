@@ -23,6 +23,7 @@ FAMILIES = (
     "features",
     "regimes",
     "health",
+    "steering",
 )
 _HERE = Path(__file__).parent
 

@@ -14,6 +14,7 @@ from dynascope.checks import ArrayLike, as_float, count, listed, one_of, path_of
 from dynascope.data.corruption import checked_labels
 from dynascope.networks.measuring import MEASURES
 from dynascope.networks.network import Network
+from dynascope.networks.recording import Steers
 
 Pair = tuple[ArrayLike, ArrayLike]  # inputs, and labels or targets
 _CHANGEABLE = ("learning_rate", "weight_decay", "label_noise", "input_noise")
@@ -99,6 +100,25 @@ def later(network: Network, given: object, trials: int, steps: int) -> dict[int,
             one_of(f"later[{step}]", name, known)
         found[int(step)] = per_trial(settings, trials, f"later[{step}]: ")
     return found
+
+
+def steer(given: object, later: object, checkpoint: object) -> Steers | None:
+    """What turns a setting on the way, if anything does.
+
+    >>> steer("dropout", None, None)
+    Traceback (most recent call last):
+    ValueError: steer must be a dynascope.steering.Helm, got 'dropout'
+    """
+    if given is None:
+        return None
+    if not isinstance(given, Steers):
+        raise ValueError(f"steer must be a dynascope.steering.Helm, got {given!r}")
+    if checkpoint is not None:
+        raise ValueError("checkpoint must not be given with steer: where the law stands is not kept in it")
+    changed = later if isinstance(later, Mapping) else {}
+    if given.knob != "learning_rate" and any(given.knob in each for each in changed.values()):
+        raise ValueError(f"later must not change {given.knob}, which steer turns")
+    return given
 
 
 def has_batch_norm(network: Network) -> bool:

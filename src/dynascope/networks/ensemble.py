@@ -22,7 +22,7 @@ from dynascope.deprecation import renamed, renamed_arguments
 from dynascope.networks import arguments
 from dynascope.networks.arguments import Pair
 from dynascope.networks.network import Network
-from dynascope.networks.recording import Course
+from dynascope.networks.recording import Course, Steers
 from dynascope.networks.settings import LOSSES, OPTIMIZERS, SAMPLINGS, TRAINED, Settings
 from dynascope.networks.training import Trainer
 from dynascope.records import with_provenance
@@ -139,6 +139,7 @@ class Ensemble:
         record_every: int | Sequence[int] | np.ndarray = 20,
         measures: str | Sequence[str] = (),
         later: Mapping[int, Mapping[str, ArrayLike]] | None = None,
+        steer: Steers | None = None,
         keep_outputs: bool = False,
         keep_drawn: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -156,6 +157,8 @@ class Ensemble:
         record_every: measure after as many steps, and at the start and end; or a list of steps
         measures: of features, taken on the way: load, load_pinv, kappa, effective_dimension
         later: settings that change on the way, such as {2000: {"dropout": 0.3}}: from the update after step 2000 on
+        steer: a `dynascope.steering.Helm`: each trial turns a setting of its own by its load curve, and the record has
+            it over (trial, step), as it holds from that step on
         keep_outputs: also record `output` (trial, step, sample, logit) of each probe sample
         keep_drawn: also record `drawn_output` of the drawn samples before each update, and `drawn_label`
         checkpoint: .npz file: saved on the way, and continued bit for bit (on a CPU) if it is there
@@ -190,6 +193,7 @@ class Ensemble:
             checkpoint=None if checkpoint is None else arguments.npz(checkpoint),
             checkpoint_every=None if checkpoint_every is None else count("checkpoint_every", checkpoint_every),
             progress=progress,
+            steer=arguments.steer(steer, later, checkpoint),
         )
         self._check_room(course, keep_drawn=flag("keep_drawn", keep_drawn))
         settings = replace(settings, later=arguments.later(self.network, later, len(settings.trials), steps))
@@ -339,7 +343,8 @@ class Ensemble:
         steps, named = course.record_at, "" not in course.probes
         varied = {name: getattr(given, name) for name in ("learning_rate", "momentum", "weight_decay")}
         varied |= {"label_noise": given.label_noise, "input_noise": given.input_noise, **given.vary}
-        coords: dict[str, object] = {name: ("trial", v) for name, v in varied.items() if len(set(v.tolist())) > 1}
+        differing = {name: v for name, v in varied.items() if len(set(v.tolist())) > 1 and name not in arrays}
+        coords: dict[str, object] = {name: ("trial", v) for name, v in differing.items()}
         coords |= {"trial": given.trials, "step": ("step", np.array(steps), {"units": "updates"})}
         if named:
             coords["probe"] = list(course.probes)
@@ -347,7 +352,8 @@ class Ensemble:
             coords["layer"] = list(self.network.probes)
         common = ("trial", "step", *(["probe"] if named else []))
         dims = _OTHERS | {name: (*common, *own) for name, own in _ON_PROBES.items()}
-        run = xr.Dataset({name: (dims[name], values) for name, values in arrays.items()}, coords=coords)
+        over_time = ("trial", "step")  # what was turned on the way
+        run = xr.Dataset({name: (dims.get(name, over_time), values) for name, values in arrays.items()}, coords=coords)
         return with_provenance(
             run,
             "Ensemble",

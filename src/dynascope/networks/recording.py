@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypedDict
+from typing import Protocol, TypedDict, runtime_checkable
 
 import numpy as np
 import torch
@@ -31,6 +31,27 @@ class _Shape(TypedDict):
     last: str
 
 
+class Hand(Protocol):
+    """What turns a setting of the trials in training, and says how it stands."""
+
+    def turn(self) -> None:
+        """Measure the trials as they are now, and turn."""
+
+    def shown(self) -> dict[str, Tensor]:
+        """What the record shall have of it, by name, (trial,)."""
+
+
+@runtime_checkable
+class Steers(Protocol):
+    """What trials are steered by; `dynascope.steering.Helm` is one."""
+
+    knob: str
+    every: int
+
+    def begin(self, trainer: Trainer) -> Hand:
+        """Check that it suits these trials, and take the helm."""
+
+
 @dataclass
 class Course:
     """What is measured, when, and where the state is saved.
@@ -42,6 +63,7 @@ class Course:
     checkpoint: .npz file to save to and go on from
     checkpoint_every: save after as many steps; every 30 seconds if not given
     fingerprint: text that must be the same for a checkpoint to be used
+    steer: what turns a setting on the way
     """
 
     probes: Mapping[str, tuple[np.ndarray, np.ndarray]]
@@ -52,6 +74,7 @@ class Course:
     checkpoint_every: int | None = None
     fingerprint: str = ""
     progress: bool | None = None
+    steer: Steers | None = None
     records: dict[str, list[Tensor]] = field(default_factory=dict)
     recorded: list[int] = field(default_factory=list)
 
@@ -62,6 +85,7 @@ class Course:
         probes = {name: (trainer.inputs(x), trainer.labels(y)) for name, (x, y) in self.probes.items()}
         last, saved, saved_at = int(self.record_at[-1]), trainer.steps_done, time.monotonic()
         begun, first = time.monotonic(), trainer.steps_done
+        hand = None if self.steer is None else self.steer.begin(trainer)
 
         def how() -> str:
             loss = float(self.records["loss"][-1].nanmean())
@@ -70,16 +94,22 @@ class Course:
         with progress_bar("training", last, self.progress) as done:
             for target in [step for step in self.record_at if step not in self.recorded]:
                 while trainer.steps_done < target:
-                    limit = _PIECE if self.checkpoint_every is None else min(_PIECE, self.checkpoint_every)
-                    trainer.advance(min(limit, int(target) - trainer.steps_done))
+                    trainer.advance(min(self._piece(trainer.steps_done), int(target) - trainer.steps_done))
+                    if hand is not None and self.steer is not None and trainer.steps_done % self.steer.every == 0:
+                        hand.turn()
                     if self._due(trainer.steps_done - saved, time.monotonic() - saved_at):
                         self._save(trainer)
                         saved, saved_at = trainer.steps_done, time.monotonic()
-                self._measure(trainer, probes)
+                self._measure(trainer, probes, {} if hand is None else hand.shown())
                 done(trainer.steps_done, how)
         if self.checkpoint is not None and saved < last:
             self._save(trainer)
         return self._arrays() | self._drawn(trainer) | {"diverged_at": trainer.state()["diverged_at"]}
+
+    def _piece(self, done: int) -> int:
+        """How many steps to take before something else may be due."""
+        piece = _PIECE if self.checkpoint_every is None else min(_PIECE, self.checkpoint_every)
+        return piece if self.steer is None else min(piece, self.steer.every - done % self.steer.every)
 
     def _due(self, steps: int, seconds: float) -> bool:
         if self.checkpoint is None:
@@ -87,13 +117,16 @@ class Course:
         return seconds > _SAVE_SECONDS if self.checkpoint_every is None else steps >= self.checkpoint_every
 
     @torch.no_grad()
-    def _measure(self, trainer: Trainer, probes: Mapping[str, tuple[Tensor, Tensor]]) -> None:
+    def _measure(
+        self, trainer: Trainer, probes: Mapping[str, tuple[Tensor, Tensor]], shown: Mapping[str, Tensor]
+    ) -> None:
         """Measure all trials on all probes; nothing leaves the device."""
         each = [self._look(trainer, x, y) for x, y in probes.values()]
         found = each[0] if "" in probes else {n: torch.stack([one[n] for one in each], 1) for n in each[0]}
         since = trainer.steps_done - (self.recorded[-1] if self.recorded else 0)
         total = trainer.mutable["loss_sum"]
         found["train_loss"] = total / since if since else total + torch.nan
+        found |= shown
         before = {name: (len(values), values[0].shape) for name, values in self.records.items() if values}
         if before and before != {name: (len(self.recorded), value.shape) for name, value in found.items()}:
             raise ValueError(self._damaged)

@@ -68,6 +68,7 @@ class Trainer:
         self.x, self.y = self.inputs(x), self.inputs(np.atleast_2d(y))
         noise = [settings.input_noise, *(each.get("input_noise", 0.0) for each in settings.later.values())]
         self.input_spread = float(np.std(x)) if any(map(np.any, noise)) else 0.0
+        self.turned: dict[str, np.ndarray] = {}
         self._per_trial()
         self.steps_done, self.changes = 0, 0
         self.mutable = self._fresh_state()
@@ -94,6 +95,9 @@ class Trainer:
         self.rate, self.momentum = tensor(given.learning_rate), tensor(given.momentum)
         self.decay, self.input_noise = tensor(given.weight_decay), tensor(given.input_noise * self.input_spread)
         self.noisy_inputs = bool(np.any(given.input_noise))
+        self.decays = "weight_decay" in self.turned or bool(np.any(given.weight_decay))
+        for name in self.turned:
+            self._set_turned(name)
         own_rows = torch.arange(self.size, device=self.device) * self.x.shape[0]
         self.rows = (own_rows if self.y.shape[0] > 1 else own_rows * 0)[:, None]  # where a trial's labels begin
         spoiled = (np.broadcast_to(given.label_noise, (self.size,)) * given.batch_size).astype(int)
@@ -105,7 +109,7 @@ class Trainer:
             draws.keys(own, draws.NOISE),
         )
         layers = {n: layer for n, layer in self.network.named_modules() if isinstance(layer, Dropout)}
-        self.drops = any(bool(self.buffers[f"{name}.dropout"].any()) for name in layers)
+        self.drops = "dropout" in self.turned or any(bool(self.buffers[f"{name}.dropout"].any()) for name in layers)
         self.dropouts = list(layers.values())
         self.key_names = [f"{name}.key" for name in layers if self.drops]
         self.noisy = bool(self.key_names) or self.spoiled is not None or self.noisy_inputs
@@ -207,7 +211,7 @@ class Trainer:
         return torch.compile(vmap(one)) if large and convolves and can_compile() else vmap(one)
 
     @torch.no_grad()
-    def _look(self, x: Tensor, at: Sequence[str], trials: slice) -> Any:
+    def _look(self, x: Tensor, at: Sequence[str], trials: slice | Tensor) -> Any:
         """Outputs of some trials on the same inputs (sample, …), or with `at` features by name, in evaluation mode."""
 
         def one(held: dict[str, Tensor]) -> Any:
@@ -242,9 +246,8 @@ class Trainer:
 
     def _update(self, gradients: dict[str, Tensor], seen: Mapping[str, Tensor]) -> None:
         """SGD with momentum, Adam, or AdamW; weight decay adds to the gradient, under AdamW it shrinks the weights."""
-        decays = np.any(self.settings.weight_decay)
         for name, parameter in self.trained.items():
-            if decays and (self.plain or self.settings.optimizer == "adamw"):
+            if self.decays and (self.plain or self.settings.optimizer == "adamw"):
                 parameter.mul_(1 - _over(self.rate * self.decay, parameter))
             if name in self.at_once:
                 stage, bias = self.at_once[name]
@@ -254,7 +257,7 @@ class Trainer:
             if self.plain:
                 parameter.sub_(gradients[name])
                 continue
-            if decays and self.settings.optimizer != "adamw":
+            if self.decays and self.settings.optimizer != "adamw":
                 gradients[name] = torch.addcmul(gradients[name], parameter, _over(self.decay, parameter))
             if self.settings.optimizer == "sgd":
                 mean = self.mutable[f"first_moment/{name}"]
@@ -341,20 +344,46 @@ class Trainer:
         self._per_trial()
         self._graph, self.changes = None, changes
 
+    def turn(self, name: str, values: np.ndarray) -> None:
+        """Set dropout, weight_decay, or learning_rate by a factor on it, of each trial, from the next step on.
+
+        The first call lets it take part in every step, even where it is 0; a captured graph then sees what others set.
+        """
+        new, self.turned[name] = name not in self.turned, values
+        if new:
+            self._per_trial()
+            self._graph = None
+        self._set_turned(name)
+
+    @torch.no_grad()
+    def _set_turned(self, name: str) -> None:
+        values = self.turned[name]
+        if name == "dropout":
+            held = [buffer for each, buffer in self.buffers.items() if each.endswith(".dropout")]
+        else:
+            held = [self.rate if name == "learning_rate" else self.decay]
+        for tensor in held:
+            tensor.copy_(torch.as_tensor(values * self.settings.learning_rate if tensor is self.rate else values))
+
     def outputs(self, x: np.ndarray | Tensor) -> Tensor:
         """Outputs of all trials on the same inputs, in evaluation mode: (trial, sample, class), on the device."""
         moved = x if isinstance(x, Tensor) else self.inputs(x)
         pieces = max(1, (1 << (16 if self.device.type == "cuda" else 12)) // self.size)  # bounds the memory
         return torch.cat([self._look(piece, (), slice(None)) for piece in torch.split(moved, pieces)], dim=1)
 
-    def features(self, x: Tensor, at: Sequence[str]) -> Iterator[tuple[slice, dict[str, Tensor]]]:
-        """Values after the stages `at`, and logits, (trial, sample, …), as many trials at a time as memory allows."""
+    def features(
+        self, x: Tensor, at: Sequence[str], among: Tensor | None = None
+    ) -> Iterator[tuple[slice, dict[str, Tensor]]]:
+        """Values after the stages `at`, and logits, (trial, sample, …), as many trials at a time as memory allows.
+
+        among: places of the trials to look at, of which slices are then given; all if not given
+        """
         sizes = self._look(x[:1], at, slice(1))
         own = len(x) * sum(each.numel() for each in sizes.values())
         pieces = max(1, _HELD.get(self.device.type, 1 << 24) // own)
-        for first in range(0, self.size, pieces):
+        for first in range(0, self.size if among is None else len(among), pieces):
             trials = slice(first, first + pieces)
-            yield trials, self._look(x, at, trials)
+            yield trials, self._look(x, at, trials if among is None else among[trials])
 
     def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
         """Mean loss of each trial on outputs (trial, sample, class) with labels (trial, sample), or targets."""

@@ -1,5 +1,6 @@
 from dynascope.steering.attach import Steering as Steering
 from dynascope.steering.attach import steer as steer
+from dynascope.steering.ensembles import Helm as Helm
 from dynascope.steering.knobs import BatchSize as BatchSize
 from dynascope.steering.knobs import Dropout as Dropout
 from dynascope.steering.knobs import Function as Function

@@ -1,0 +1,3 @@
+"""What is gained when a training turns a knob by its own load curve."""
+
+NAMES = ("chain", "mlps")

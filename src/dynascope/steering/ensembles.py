@@ -1,0 +1,181 @@
+"""Trials of an ensemble that steer themselves: one knob for each, turned while all train side by side."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dynascope.checks import ArrayLike, Given, count, one_of, scalar
+from dynascope.networks import arguments
+from dynascope.networks.arguments import Pair
+from dynascope.networks.training import Trainer
+from dynascope.steering.law import GAIN, TARGET, Law, Place, place_of, value_of
+from dynascope.steering.signals import Signal, signals
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What the record calls a knob, its limits if none are given, and how it is turned."""
+
+    shown: str
+    limits: tuple[float, float]
+    scale: str = "log"
+
+
+_KINDS = {
+    "dropout": _Kind("dropout", (0.0, 0.6), "linear"),
+    "learning_rate": _Kind("learning_rate_factor", (0.1, 10.0)),
+    "weight_decay": _Kind("weight_decay", (1e-5, 0.1)),
+}
+_ROUNDING = 1e-7  # of shares that networks hold as float32
+
+
+class Helm:
+    """How trials of an `Ensemble` steer themselves: each turns a knob of its own by its own load curve.
+
+    knob: dropout, learning_rate (a factor on each trial's own) or weight_decay
+    probe: (inputs, labels) to measure on, samples of the training set; labels (row,), or (trial, row)
+    every: steps between two measurements
+    unlabelled: inputs that are not trained on, whose load curves are then looked at instead of the probe's
+    steered: True for each trial that steers itself, (trial,); the others keep their values; all if not given
+    at_least, at_most: of the knob
+    gain, target, steps: as of `steer`
+
+    >>> from dynascope.data import geomnist
+    >>> from dynascope.networks import MLP, Ensemble
+    >>> x, y = geomnist(per_class=20)
+    >>> helm = Helm("dropout", probe=(x, y), every=5)
+    >>> run = Ensemble(MLP((1, 32, 32), 3, width=8, depth=2), trials=2).train(x, y, steps=10, steer=helm)
+    >>> run["dropout"].dims
+    ('trial', 'step')
+    """
+
+    def __init__(
+        self,
+        knob: str,
+        *,
+        probe: Pair,
+        every: Given[int] = 20,
+        unlabelled: ArrayLike | None = None,
+        steered: ArrayLike | None = None,
+        at_least: Given[float | None] = None,
+        at_most: Given[float | None] = None,
+        gain: Given[float] = GAIN,
+        target: Given[float] = TARGET,
+        steps: Given[int | None] = None,
+    ) -> None:
+        self.knob, self.every = one_of("knob", knob, list(_KINDS)), count("every", every)
+        self.kind, self.probe, self.unlabelled, self.steered = _KINDS[knob], probe, unlabelled, steered
+        low, high = (
+            default if given is None else scalar(name, given, at_least=0.0)
+            for name, given, default in zip(("at_least", "at_most"), (at_least, at_most), self.kind.limits, strict=True)
+        )
+        if not low < high or (knob == "dropout" and high >= 1) or (self.kind.scale == "log" and low == 0):
+            allowed = "0 up to below 1" if knob == "dropout" else "above 0, since it is turned by factors"
+            raise ValueError(
+                f"at_most must be above at_least, both {allowed}, got at_least={low!r}, at_most={high!r} for {knob}"
+            )
+        self.limits = (low, high)
+        self.law = Law(
+            scalar("gain", gain, at_least=0.0),
+            scalar("target", target),
+            None if steps is None else count("steps", steps),
+        )
+
+    def begin(self, trainer: Trainer) -> "_Hand":
+        """Check that it suits these trials, and take the helm; `Ensemble.train` calls it."""
+        network, trials = trainer.network, trainer.size
+        if len(network.probes) < 3:
+            raise ValueError(f"steer needs networks with a load curve of 3 layers or more, got {network.probes}")
+        if trainer.y.is_floating_point():
+            raise ValueError("steer needs labels: for regression no rule has been tested")
+        if self.knob == "dropout" and ("dropout" not in network.adjustable or not trainer.learns):
+            raise ValueError("steer must turn a knob that has an effect: these networks train without dropout layers")
+        x, y = arguments.pair("steer: probe", self.probe, network, trials=trials, loss="cross_entropy")
+        chosen = np.ones(trials, bool) if self.steered is None else np.asarray(self.steered)
+        if chosen.shape != (trials,) or chosen.dtype != bool or not chosen.any():
+            raise ValueError(
+                f"steer: steered must be True or False for each of {trials} trials, and True for one or more, got "
+                f"shape {chosen.shape} of {chosen.dtype}"
+            )
+        start = self._start(trainer)
+        outside = chosen & ~((self.limits[0] - _ROUNDING <= start) & (start <= self.limits[1] + _ROUNDING))
+        if outside.any():
+            raise ValueError(
+                f"{self.knob} must start within the limits of the helm, {self.limits[0]:g} to {self.limits[1]:g}, got "
+                f"{start[outside][0]:g}"
+            )
+        shown = x if self.unlabelled is None else arguments.inputs("steer: unlabelled", self.unlabelled, network)
+        return _Hand(self, trainer, start, np.flatnonzero(chosen), x=x, y=y, shown=shown)
+
+    def _start(self, trainer: Trainer) -> np.ndarray:
+        if self.knob == "learning_rate":
+            return np.ones(trainer.size)
+        if self.knob == "weight_decay":
+            return np.broadcast_to(trainer.settings.weight_decay, (trainer.size,)).astype(float)
+        shares = [buffer for name, buffer in trainer.buffers.items() if name.endswith(".dropout")]
+        return shares[0].double().cpu().numpy().copy()
+
+
+class _Hand:
+    """The knobs of trials in training: values of all of them, places of those that are steered."""
+
+    def __init__(
+        self,
+        helm: Helm,
+        trainer: Trainer,
+        start: np.ndarray,
+        chosen: np.ndarray,
+        *,
+        x: np.ndarray,
+        y: np.ndarray,
+        shown: np.ndarray,
+    ) -> None:
+        self.helm, self.trainer, self.values = helm, trainer, start
+        self.chosen = torch.as_tensor(chosen).to(trainer.device)
+        self.place = Place.at(np.array([place_of(each, helm.limits, helm.kind.scale, 1) for each in start[chosen]]))
+        self.bend = np.full(trainer.size, np.nan)
+        self.x, self.y = trainer.inputs(x), trainer.labels(y)[self.chosen]
+        self.shown_to = self.x if shown is x else trainer.inputs(shown)
+        self.classes = len(np.unique(y))
+        trainer.turn(helm.knob, start)
+
+    def turn(self) -> None:
+        """Measure the trials as they are now, and turn."""
+        seen, helm, at = self._look(), self.helm, self.chosen.cpu().numpy()
+        self.bend[at] = seen.bend
+        before, self.place = self.place, helm.law.turn(self.place, self.trainer.steps_done, seen)
+        moved = np.flatnonzero(self.place.u != before.u)
+        if moved.size:
+            self.values = self.values.copy()
+            self.values[at[moved]] = [
+                value_of(float(self.place.u[each]), helm.limits, helm.kind.scale, 1) for each in moved
+            ]
+            self.trainer.turn(helm.knob, self.values)
+
+    @torch.no_grad()
+    def _look(self) -> Signal:
+        """What the steered trials show, as many at a time as memory allows."""
+        layers, parts = self.trainer.network.probes, []
+        fits = self._fits() if self.shown_to is not self.x else None
+        for trials, found in self.trainer.features(self.shown_to, layers, self.chosen):
+            fit = _right(found["logits"], self.y[trials]) if fits is None else fits[trials]
+            parts.append(signals([found[name] for name in layers], found["logits"], fit, self.classes))
+        columns = zip(*(vars(part).values() for part in parts), strict=True)
+        return Signal(*(np.concatenate(column) for column in columns))
+
+    def _fits(self) -> Tensor:
+        last = self.trainer.network.last
+        found = self.trainer.features(self.x, (last,), self.chosen)
+        return torch.cat([_right(each["logits"], self.y[trials]) for trials, each in found])
+
+    def shown(self) -> dict[str, Tensor]:
+        """What the record shall have: values, and the bends that they were turned by."""
+        name = self.helm.kind.shown
+        return {name: torch.tensor(self.values), f"{name}_bend": torch.tensor(self.bend)}
+
+
+def _right(logits: Tensor, y: Tensor) -> Tensor:
+    """Share of the given labels that networks say, (trial,)."""
+    return (logits.argmax(-1) == y).double().mean(1)
