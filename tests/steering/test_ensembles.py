@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from dynascope.data import images
+from dynascope.monitor.beliefs import signals
 from dynascope.networks import MLP, Ensemble, LeNet
 from dynascope.networks.training import Trainer
 from dynascope.steering import Helm
 from dynascope.steering.law import Law, Place, place_of, value_of
-from dynascope.steering.signals import signals
 
 X, Y, *_ = images("digits", per_class=(30, 10))
 PROBE = (X[::3], Y[::3])

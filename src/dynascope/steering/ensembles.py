@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from dynascope.checks import ArrayLike, Given, count, one_of, scalar
+from dynascope.monitor.beliefs import Signal, signals
 from dynascope.networks import arguments
 from dynascope.networks.arguments import Pair
 from dynascope.networks.training import Trainer
 from dynascope.steering.law import GAIN, TARGET, Law, Place, place_of, value_of
-from dynascope.steering.signals import Signal, signals
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from dynascope.models.spring_block import SpringBlock
 from dynascope.statistics.errors import over_trials
 
 if TYPE_CHECKING:
-    from dynascope.steering.signals import Signal
+    from dynascope.monitor.beliefs import Signal
 
 BLOCKS, FRICTION, SPEED, BEGIN = 5, (0.1, 0.2), 0.06, 2.0
 LIMITS = (0.06, 0.14)  # of the noise force ε/√dt, where the curvature falls about evenly
@@ -165,7 +165,7 @@ def _curvature(position: np.ndarray, end: float) -> np.ndarray:
 
 
 def _signal(bend: np.ndarray) -> "Signal":
-    from dynascope.steering.signals import Signal  # noqa: PLC0415
+    from dynascope.monitor.beliefs import Signal  # noqa: PLC0415
 
     known = np.ones(len(bend))
     return Signal(bend, bend, bend, known, known, known > 0)
