@@ -6,7 +6,7 @@ import torch
 from scipy import stats
 from torch import nn
 
-from dynascope.networks import CNN, MLP, VGG16, LeNet, ModularTransformer, ResNet18, draws
+from dynascope.networks import CNN, MLP, VGG16, LeNet, ModularTransformer, ResNet18, VisionTransformer, draws
 from dynascope.networks.cnn import Pool, Upsample
 from dynascope.networks.network import BatchNorm2d, Dropout, LeakyReLU
 
@@ -17,6 +17,8 @@ SMALL = {
     "resnet": ResNet18(3, 1, width=2, size=8),
     "vgg": VGG16(3, 1, width=2),
     "transformer": ModularTransformer(5, width=8, heads=2),
+    "resnet with dropout": ResNet18(3, 1, width=2, size=8, dropout=0.2),
+    "vision transformer": VisionTransformer(3, 1, size=8, patch=4, width=8, heads=2, layers=2, dropout=0.2),
     "transformer with a final norm": ModularTransformer(5, width=8, heads=2, final_norm=True),
 }
 
@@ -121,6 +123,9 @@ def test_splitmix_against_its_published_outputs():
         (lambda: ResNet18(size=4), "size"),
         (lambda: VGG16(size=16), "size"),
         (lambda: ModularTransformer(7, width=10, heads=4), "multiple of heads"),
+        (lambda: VisionTransformer(size=9), "size must be a multiple of patch, got 9 and 2"),
+        (lambda: VisionTransformer(width=10), "width must be a multiple of heads, got 10 and 4"),
+        (lambda: ResNet18(dropout=1.0), "dropout must be below 1"),
     ],
 )
 def test_bad_input(make, message):

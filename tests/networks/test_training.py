@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from dynascope.data import geomnist
-from dynascope.networks import CNN, MLP, LeNet, ModularTransformer
+from dynascope.networks import CNN, MLP, LeNet, ModularTransformer, VisionTransformer
 from dynascope.networks.training import Settings, Trainer, initial_state
 
 X, Y = geomnist(per_class=10)
@@ -32,6 +32,12 @@ CASES = {
     "decayed sgd": (LeNet(3), X, Y, {"batch_size": 2, "weight_decay": [0.1, 0.2, 0.3]}),
     "decayed adam": (LeNet(3), X, Y, {"batch_size": 2, "optimizer": "adam", "weight_decay": [0.1, 0.2, 0.3]}),
     "squared": (MLP((1, 8, 8), 3, width=6, depth=1, target_scale=3.0), SMALL, Y, {"batch_size": 3, "loss": "mse"}),
+    "vision transformer": (
+        VisionTransformer(3, 1, size=8, patch=4, width=8, heads=2, layers=1, dropout=0.0),
+        SMALL,
+        Y,
+        {"batch_size": 4, "optimizer": "adam"},
+    ),
     "transformer": (ModularTransformer(5, width=8, heads=2), TOKENS, TOKENS[:, :2].sum(1) % 5, {"batch_size": 4}),
 }
 

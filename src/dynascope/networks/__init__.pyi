@@ -9,6 +9,7 @@ from dynascope.networks.lenet import LeNet as LeNet
 from dynascope.networks.mlp import MLP as MLP
 from dynascope.networks.resnet import ResNet18 as ResNet18
 from dynascope.networks.transformer import ModularTransformer as ModularTransformer
+from dynascope.networks.transformer import VisionTransformer as VisionTransformer
 from dynascope.networks.vgg import VGG16 as VGG16
 
 __all__: list[str]
