@@ -79,7 +79,7 @@ def test_changed_content_is_noticed(run, tmp_path):
     content = path.read_bytes()
     needle = run["energy"].values.tobytes()[:32]
     assert content.count(needle) >= 1
-    path.write_bytes(content.replace(needle, needle[:-1] + bytes([needle[-1] ^ 1])))
+    path.write_bytes(content.replace(needle, needle[:-1] + bytes([needle[-1] ^ 1]))[:-26])  # without the sum
     with pytest.raises(ValueError, match="digest"):
         load(path)
 
@@ -159,3 +159,26 @@ def test_files_follow_the_umask(run, tmp_path):
 def test_attribute_that_is_not_there():
     with pytest.raises(ValueError, match="no attribute 'seed'"):
         attribute(xr.Dataset(), "seed")
+
+
+def test_damage_is_seen_before_hdf5_reads_the_file(tmp_path, monkeypatch):
+    """Some damage keeps HDF5 busy for good."""
+    path = save(xr.Dataset({"a": ("x", [1.0, 2.0])}), tmp_path / "run.nc")
+    whole, random = path.read_bytes(), np.random.default_rng(0)
+
+    def trapped(name):
+        raise AssertionError(f"{name} was asked for")
+
+    monkeypatch.setattr("dynascope.records.import_module", trapped)
+    for place in [*random.integers(64, 8 * len(whole), size=50), 8 * len(whole) - 3, 8 * len(whole) - 200]:
+        spoiled = bytearray(whole)
+        spoiled[place // 8] ^= 1 << (place % 8)
+        path.write_bytes(spoiled)
+        with pytest.raises(ValueError, match="its bytes do not match the sum at its end"):
+            load(path)
+
+
+def test_records_without_a_sum_at_their_end_are_read(tmp_path):
+    path = save(xr.Dataset({"a": ("x", [1.0, 2.0])}), tmp_path / "run.nc")
+    path.write_bytes(path.read_bytes()[:-26])
+    assert load(path)["a"].values.tolist() == [1.0, 2.0]

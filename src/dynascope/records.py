@@ -8,10 +8,12 @@ import functools
 import hashlib
 import io
 import json
+import operator
 import os
 import platform
 import subprocess
 import warnings
+import zlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import import_module, metadata
@@ -35,6 +37,8 @@ _VOLATILE = ("wall_time", "date", "host", "commit", "versions", "device")
 # model -> what its records of version 0.1.0 called the dimension `trial`
 _REPETITIONS = {"Ensemble": "copy", "PhaseDiagram": "seed", "NetworkCurves": "seed", "ChainAndNetwork": "seed"}
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+_MARK = b"\n# dynascope sum "
+_SEAL, _SEALED = _MARK + b"%08x\n", len(_MARK) + 9  # what lies behind the HDF5 file, and its length
 
 
 @functools.cache
@@ -198,7 +202,30 @@ def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> Path:
 
     content = io.BytesIO()  # not straight into the file: after a full disk HDF5 takes the whole process down at exit
     stamped.to_netcdf(content, engine="h5netcdf", encoding=encoding)
+    content.seek(0, os.SEEK_END)
+    content.write(_SEAL % zlib.crc32(content.getbuffer()[:]))
     return write_whole(path_of("path", path), lambda place: place.write_bytes(content.getbuffer()))
+
+
+def _require_seal(path: Path) -> None:
+    """Refuse a file whose bytes do not add up to the sum behind them, before HDF5 sees it: damage can trap it for good.
+
+    HDF5 does not look at what lies behind its own end. Records of version 0.1.0 have no such sum.
+    """
+    with path.open("rb") as stream:
+        left = max(stream.seek(0, os.SEEK_END) - _SEALED, 0)
+        stream.seek(left)
+        seal = stream.read()
+        if (
+            sum(map(operator.eq, seal, _SEAL)) < len(_MARK) / 2 and _MARK[:4] not in seal
+        ):  # not even a spoiled or cut one
+            return
+        stream.seek(0)
+        found = 0
+        while left and (part := stream.read(min(left, 1 << 20))):
+            found, left = zlib.crc32(part, found), left - len(part)
+    if seal != _SEAL % found:
+        raise ValueError(f"{str(path)!r} is damaged: its bytes do not match the sum at its end; run the job again")
 
 
 def to_json(content: Json) -> str:
@@ -233,6 +260,7 @@ def load(path: str | os.PathLike[str]) -> xr.Dataset:
     with path.open("rb") as stream:
         if stream.read(len(_HDF5_SIGNATURE)) != _HDF5_SIGNATURE:
             raise ValueError(f"{str(path)!r} is not a dynascope record: it is not a netCDF-4 file")
+    _require_seal(path)
     try:
         with warnings.catch_warnings(action="ignore"):  # a foreign file is refused below, in our own words
             with import_module("h5py").File(path) as file:  # h5netcdf complains on its own where this fails
