@@ -32,7 +32,7 @@ LIMITS = (0.06, 0.14)  # of the noise force ε/√dt, where the curvature falls 
 LEVELS = (0.4, 0.6, 0.8)  # of the knob, held
 STEP, REST = (0.4, 0.8), 0.6  # from where to where it is turned at once; where its target is met
 START, EARLY = 0.2, 16  # where loops begin, and after which piece, measured in all of them, their paths are compared
-GAINS = {"slow": 0.8, "fast": 6.0}  # in units of the law's bound
+GAINS = {"slow": 0.9, "fast": 6.0}  # in units of the law's bound
 SPARSE = (1, 2, 4)  # pieces between measurements, all at the gain of the bound
 E_FOLD, FIRST = 10.0, 10_000  # model time for each e-fold of training time; the step at which loops begin
 
@@ -284,7 +284,7 @@ EXPERIMENT = Experiment(
         width=5.0,
         height=4.0,
     ),
-    smoke={"trials": 8, "pieces": 80},
+    smoke={"trials": 8, "pieces": 64, "piece": 1.5},
     laptop={"trials": 16},
     model="SpringBlock",
     kind="figure",
