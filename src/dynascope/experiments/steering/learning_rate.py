@@ -5,13 +5,14 @@ from dataclasses import replace
 from dynascope.experiments.claims import Claim
 from dynascope.experiments.steering import mlps
 from dynascope.experiments.steering.arms import Config
-from dynascope.experiments.steering.mlps import SMALL, SMOKE, beats_the_grid, never_worse
+from dynascope.experiments.steering.mlps import LAPTOP, SMOKE, beats_the_grid, never_worse
 
 _FEW = {"grid": (0.32, 1.0, 3.2)}
 EXPERIMENT = replace(
     mlps.EXPERIMENT,
     config=Config(
         depths=(7,),
+        seeds=8,
         knob="learning_rate",
         grid=(0.1, 0.18, 0.32, 0.56, 1.0, 1.8, 3.2, 5.6, 10.0),
         plain=1.0,
@@ -34,5 +35,5 @@ EXPERIMENT = replace(
         ),
     ),
     smoke={**SMOKE, **_FEW},
-    laptop={**SMALL, "samples": 100, "width": 64, "seeds": 4},
+    laptop={**LAPTOP, **_FEW, "depths": (7,)},
 )

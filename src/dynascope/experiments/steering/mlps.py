@@ -191,13 +191,22 @@ def _draw_courses(record: xr.Dataset, ax: Axes) -> None:
     ax.set(xlabel="epochs", ylabel=record["knob"].attrs["long_name"])
 
 
-SMALL = {"data": ("digits",), "size": 0, "batch_size": 50}
+_DIGITS = {"data": ("digits",), "size": 0, "batch_size": 50, "wrong": (0.0, 0.4)}
+LAPTOP = {
+    **_DIGITS,
+    "samples": 60,
+    "learning_rate": 0.002,
+    "depths": (3, 7),
+    "width": 64,
+    "seeds": 4,
+    "epochs": 30,
+    "grid": (0.0, 0.1, 0.2, 0.3, 0.5),
+}
 SMOKE = {
-    **SMALL,
+    **_DIGITS,
     "samples": 40,
     "valid": 5,
     "learning_rate": 0.003,
-    "wrong": (0.0, 0.4),
     "depths": (3,),
     "width": 32,
     "seeds": 3,
@@ -248,7 +257,7 @@ EXPERIMENT = Experiment(
     picture=Panels(_draw_regret, partial(_draw_values, data=-1), _draw_courses, width=6.5, height=4.5),
     read=read,
     smoke=SMOKE,
-    laptop={**SMALL, "samples": 100, "depths": (3, 7), "width": 64, "seeds": 4},
+    laptop=LAPTOP,
     model="NetworkCurves",
     precision="float32",
     kind="figure",

@@ -5,13 +5,14 @@ from dataclasses import replace
 from dynascope.experiments.claims import Claim
 from dynascope.experiments.steering import mlps
 from dynascope.experiments.steering.arms import Config
-from dynascope.experiments.steering.mlps import SMALL, SMOKE, beats_the_grid, never_worse
+from dynascope.experiments.steering.mlps import LAPTOP, SMOKE, beats_the_grid, never_worse
 
 _FEW = {"grid": (1e-5, 1e-4, 1e-2)}
 EXPERIMENT = replace(
     mlps.EXPERIMENT,
     config=Config(
         depths=(7,),
+        seeds=8,
         knob="weight_decay",
         grid=(1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1),
         plain=1e-5,
@@ -34,5 +35,5 @@ EXPERIMENT = replace(
         ),
     ),
     smoke={**SMOKE, **_FEW},
-    laptop={**SMALL, "samples": 100, "width": 64, "seeds": 4},
+    laptop={**LAPTOP, **_FEW, "depths": (7,)},
 )
