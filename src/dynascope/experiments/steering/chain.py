@@ -88,7 +88,7 @@ def theory(dt: float) -> tuple[float, float]:
 
     >>> fall, lag = theory(0.05)
     >>> round(fall, 3), round(lag, 2)
-    (0.068, 0.96)
+    (0.07, 0.99)
     """
     force, slope = settled([REST - 0.05, REST, REST + 0.05], dt)
     curvature = force.mean(axis=1)
