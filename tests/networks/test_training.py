@@ -1,6 +1,7 @@
 """An ensemble against ordinary PyTorch training, trial by trial."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -151,3 +152,38 @@ def test_captured_steps_on_a_gpu_are_the_same(case):
     for trainer in (on_cpu, on_gpu):
         trainer.advance(12)
     torch.testing.assert_close(on_gpu.outputs(x).cpu(), on_cpu.outputs(x), rtol=1e-6, atol=1e-8)
+
+
+TURNED = {
+    "dropout": (np.array([0.1, 0.2, 0.5]), {"vary": {"dropout": np.array([0.1, 0.2, 0.5])}}),
+    "weight_decay": (np.array([0.1, 0.0, 1.0]), {"weight_decay": np.array([0.1, 0.0, 1.0])}),
+    "learning_rate": (np.array([2.0, 0.5, 1.0]), {"learning_rate": np.array([0.02, 0.01, 0.005])}),
+}
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
+@pytest.mark.parametrize("name", TURNED)
+def test_what_is_turned_is_as_if_given_later(name, optimizer):
+    network = MLP((1, 8, 8), 3, width=6, depth=2, batch_norm=True)
+    values, given = TURNED[name]
+    own = settings(batch_size=5, optimizer=optimizer)
+    turned = Trainer(network, own, SMALL, Y)
+    turned.advance(3)
+    turned.turn(name, values)
+    turned.advance(3)
+    change = given.get("vary", given)
+    later = Trainer(network, replace(own, later={3: change}), SMALL, Y)
+    later.advance(6)
+    for before, after in zip(turned.parameters.values(), later.parameters.values(), strict=True):
+        torch.testing.assert_close(before, after, rtol=1e-12, atol=1e-12)
+    held = turned.rate if name == "learning_rate" else turned.decay
+    turned.turn(name, values / 2)
+    assert held is (turned.rate if name == "learning_rate" else turned.decay)  # a captured graph reads it
+
+
+def test_features_of_some_trials_are_those_among_all():
+    trainer = Trainer(MLP((1, 8, 8), 3, width=6, depth=2), settings(batch_size=5), SMALL, Y)
+    ((_, everyone),) = trainer.features(trainer.inputs(SMALL), ("act_1",))
+    ((where, some),) = trainer.features(trainer.inputs(SMALL), ("act_1",), torch.tensor([2, 0]))
+    assert len(range(*where.indices(2))) == 2
+    torch.testing.assert_close(some["act_1"], everyone["act_1"][[2, 0]])

@@ -172,3 +172,15 @@ def test_networks_without_an_effect_or_a_curve_are_refused():
         squares.train(X, np.linspace(0, 1, len(X)), 5, steer=Helm("dropout", probe=PROBE))
     with pytest.raises(ValueError, match=r"steer must be a dynascope\.steering\.Helm"):
         _train(_ensemble(), "dropout")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU: CUDA graphs cannot be captured")
+@pytest.mark.parametrize("knob", KNOBS)
+def test_a_captured_graph_sees_what_is_turned(knob):
+    runs = [
+        _train(_ensemble(device=device, **KNOBS[knob]), Helm(knob, probe=PROBE, every=EVERY, **STRONG))
+        for device in ("cpu", "cuda")
+    ]
+    for name in (run_name(knob), "loss"):
+        np.testing.assert_allclose(runs[1][name], runs[0][name], rtol=1e-6)
+    assert len(np.unique(runs[1][run_name(knob)])) > 3

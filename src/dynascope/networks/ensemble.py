@@ -154,19 +154,18 @@ class Ensemble:
         steps: updates of each network; `step` in the record counts them, 0 is before the first
         probe: (inputs, labels) to measure on, the training samples if not given; or several by name, such as
             {"train": (x, y), "test": (xt, yt)}: what is measured then has a dimension `probe`
-        record_every: measure after as many steps, and at the start and end; or a list of steps
+        record_every: measure after as many steps, at start and end; or a list of steps
         measures: of features, taken on the way: load, load_pinv, kappa, effective_dimension
-        later: settings that change on the way, such as {2000: {"dropout": 0.3}}: from the update after step 2000 on
-        steer: a `dynascope.steering.Helm`: each trial turns a setting of its own by its load curve, and the record has
-            it over (trial, step), as it holds from that step on
+        later: settings that change, such as {2000: {"dropout": 0.3}}: from the update after step 2000 on
+        steer: a `dynascope.steering.Helm`: trials turn a setting by their own load curves
         keep_outputs: also record `output` (trial, step, sample, logit) of each probe sample
         keep_drawn: also record `drawn_output` of the drawn samples before each update, and `drawn_label`
-        checkpoint: .npz file: saved on the way, and continued bit for bit (on a CPU) if it is there
+        checkpoint: .npz file: saved on the way, continued bit for bit (on a CPU) if there
         checkpoint_every: save after as many steps; every 30 seconds if not given
 
         Returns class_mean (trial, step, class, logit), loss and accuracy on the probe, train_loss of the batches since
-        the step recorded before, diverged_at (−1: never) and the measures; docs/networks.md says what each is. A
-        network whose loss stops being finite is named in a warning, the others go on.
+        the step recorded before, diverged_at (−1: never), measures, what was steered; more: docs/networks.md. A network
+        whose loss stops being finite is named in a warning, the others go on.
 
         >>> from dynascope.data import geomnist
         >>> from dynascope.networks import MLP

@@ -42,6 +42,9 @@ class Helm:
     at_least, at_most: of the knob
     gain, target, steps: as of `steer`
 
+    The record has the knob over (trial, step), as it holds from that step on, and the bends that it was turned by. The
+    rate's factor is called learning_rate_factor there.
+
     >>> from dynascope.data import geomnist
     >>> from dynascope.networks import MLP, Ensemble
     >>> x, y = geomnist(per_class=20)

