@@ -320,7 +320,7 @@ def arrays(draw: st.DrawFn, read: Callable[[], dict[str, np.ndarray]]) -> Thing:
         elif how != "remove":
             try:
                 content[name] = np.asarray(_ARRAYS[how](values))
-            except (TypeError, ValueError, np.exceptions.ComplexWarning):  # not everything can be done to every type
+            except (TypeError, ValueError, IndexError, np.exceptions.ComplexWarning):  # not all can be done to all
                 reject()
     stream = io.BytesIO()
     np.savez(stream, **{name: each for name, each in content.items() if name not in headers})
