@@ -28,11 +28,11 @@ def test_an_interrupted_command_goes_on_and_does_nothing_twice(tmp_path, monkeyp
     folder, steps = tmp_path / "cut", []
     measure, advance = Course._measure, Trainer.advance
 
-    def cut(self, trainer, probes):
+    def cut(self, trainer, *probes):
         if trainer.steps_done >= 40 and len(steps) < 60:
             self._save(trainer)
             raise KeyboardInterrupt
-        measure(self, trainer, probes)
+        measure(self, trainer, *probes)
 
     def counted(self, number):
         steps.extend(range(self.steps_done, self.steps_done + number))

@@ -8,7 +8,7 @@ Networks are measured side by side: one of a user, or all of an ensemble.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from dynascope.measure.separation import bends
+from dynascope.networks.measuring import split
 from dynascope.records import Json
 
 _RESAMPLES = 100
@@ -52,6 +53,13 @@ class Signal:
             "confidence": sure,
         }
 
+    @classmethod
+    def read(cls, numbers: Mapping[str, Json]) -> "Signal":
+        """What `numbers` gave, and the accuracy beside it, of a single network."""
+        low, high = numbers["belief_bend_interval"]
+        values = (numbers["belief_bend"], low, high, numbers["probe_accuracy"], numbers["confidence"])
+        return cls(*(np.array([each]) for each in values), np.array([numbers["belief_ready"] > 0]))
+
 
 def believed(logits: Tensor) -> Tensor:
     """The class that a network says of each row, (…, row, class) → (…, row); a single logit says 0 or 1.
@@ -75,13 +83,12 @@ def curves(layers: Sequence[Tensor], codes: Tensor, classes: int) -> tuple[np.nd
     members = torch.nn.functional.one_hot(codes, classes).double()  # (network, row, class)
     members = members * (members.sum(1, keepdim=True) >= _FEW)
     kept = members.sum(-1, keepdim=True)  # (network, row, 1)
-    sizes = members.sum(1)[..., None].clamp(min=1)  # (network, class, 1)
     loads, slopes = [], []
     for each in layers:
         x = each.flatten(2).double()
         x = (x - (kept * x).sum(1, keepdim=True) / kept.sum(1, keepdim=True)) * kept
-        means = members.mT @ x / sizes
-        within = ((x - members @ means) ** 2).sum(-1)
+        _, _, rest = split(x, members)
+        within = (rest**2).sum(-1)
         between = (x**2).sum(-1) - within
         spread, signal = within.sum(1), between.sum(1)
         loads.append(torch.log(spread) - torch.log(signal))

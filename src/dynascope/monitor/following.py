@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from torch import nn
 
-from dynascope.monitor.features import Features
+from dynascope.monitor.measuring import Numbers
 from dynascope.records import Json
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Follower(Protocol):
     """What is called after every scheduled measurement."""
 
-    def measured(self, step: int, features: Features | None) -> None:
-        """Act on it: None where it failed, and in processes that do not measure."""
+    def measured(self, step: int, numbers: Numbers | None) -> None:
+        """Act on what was measured: None where that failed, and in processes that do not measure."""
 
 
 class Steering(Follower, Protocol):

@@ -47,7 +47,7 @@ def quick(features: Features, layers: Layers, *, class_logits: bool = False) -> 
     numbers: Numbers = {"load": [each.load for each in measured]} | _intervals(measured, task)
     if task.separates:
         if features.hits is not None and len(features.layers) > 2:
-            numbers |= believes(features, task, features.hits).numbers()
+            numbers |= believes(features, task, float(features.hits.mean())).numbers()
         numbers |= dict.fromkeys(SIGNS, np.nan)
         if _finite(features.last):
             found = neural_collapse(features.last, task.codes, *_readout(layers, features.last))
@@ -59,16 +59,16 @@ def quick(features: Features, layers: Layers, *, class_logits: bool = False) -> 
     return numbers
 
 
-def believes(features: Features, task: Task, hits: torch.Tensor) -> Signal:
-    """What the network shows of its own beliefs about rows. hits: whether it says the given label, of the probe's rows.
+def believes(features: Features, task: Task, fit: float) -> Signal:
+    """What the network shows of its own beliefs about rows. fit: share of the probe's labels that it says.
 
     >>> x = torch.tensor([[1.0, 0], [2, 1], [0, 1], [1, 3]])
     >>> task = Task("classification", torch.tensor([0, 0, 1, 1]), np.arange(2), np.array([0, 0, 1, 1]), x, np.arange(4))
-    >>> believes(Features([x, 2 * x, x], x, x, torch.ones(4), torch.ones(4)), task, torch.ones(4)).fit.tolist()
+    >>> believes(Features([x, 2 * x, x], x, x, torch.ones(4), torch.ones(4)), task, 1.0).fit.tolist()
     [1.0]
     """
     rows = [each[None] for each in features.layers]
-    return signals(rows, features.logits[None], hits.double().mean()[None], len(task.classes))
+    return signals(rows, features.logits[None], torch.tensor([fit]), len(task.classes))
 
 
 def on_test(features: Features, reading: Reading) -> Numbers:

@@ -202,7 +202,7 @@ class Run:
 
     def _scheduled(self) -> None:
         """Measure, and let those act who follow the run: in every process, since they may have to agree."""
-        seen: list[Features] = []
+        seen: list[Numbers] = []
         if self._layers is not None:
             self._guarded(lambda: seen.append(self._measured()))
         for each in self._followers:
@@ -265,11 +265,11 @@ class Run:
         if self._layers is not None and not self._closed:
             self._measured(slow)
 
-    def _measured(self, slow: bool | None = None) -> Features:
+    def _measured(self, slow: bool | None = None) -> Numbers:
         now = self._now()
         features, numbers = self._quick()
         self._complete(now, features, numbers, slow=slow)
-        return features
+        return numbers
 
     def _complete(self, now: float, features: Features, numbers: Numbers, *, slow: bool | None = None) -> None:
         """Add health, and slow measures where they are due, to a measurement and keep it."""

@@ -86,14 +86,22 @@ def whole(weight: torch.Tensor) -> torch.Tensor:
     return weight if gather is None else gather()
 
 
+def spread() -> bool:
+    """Say whether this process is one of a distributed run.
+
+    >>> spread()
+    False
+    """
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
 def rank() -> int:
     """Number of this process in a distributed run, 0 elsewhere.
 
     >>> rank()
     0
     """
-    spread = torch.distributed.is_available() and torch.distributed.is_initialized()
-    return torch.distributed.get_rank() if spread else 0
+    return torch.distributed.get_rank() if spread() else 0
 
 
 def agreed(decide: Callable[[], T]) -> T:

@@ -61,23 +61,29 @@ def _of_finite(measure: _Measure, *features: Tensor) -> Tensor:
     return torch.where(finite, value, torch.nan)
 
 
-def _split(x: Tensor, members: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Class means about the grand mean, those of each sample's class, and what is left of the samples."""
+def split(x: Tensor, members: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Class means about the grand mean, those of each sample's class, and what is left of the samples.
+
+    x: (trial, sample, feature). members: (trial, sample, class), 1 for a sample's class, which may have no other.
+
+    >>> split(torch.tensor([[[0.0], [2.0], [7.0]]]), torch.tensor([[[1.0, 0], [1, 0], [0, 1]]]))[0].flatten().tolist()
+    [-2.0, 4.0]
+    """
     x = x - x.mean(1, keepdim=True)
-    means = members.mT @ x / members.sum(1)[..., None]
+    means = members.mT @ x / members.sum(1)[..., None].clamp(min=1)
     own = members @ means
     return means, own, x - own
 
 
 def _ratio_of_traces(x: Tensor, *, members: Tensor, rounding: float) -> Tensor:
     """log(tr Σw / tr Σb), spring-block (3)."""
-    _, own, rest = _split(x, members)
+    _, own, rest = split(x, members)
     return (rest**2).sum((1, 2)).log() - (own**2).sum((1, 2)).log()
 
 
 def _pinv(x: Tensor, *, members: Tensor, rounding: float) -> Tensor:
     """Log tr(Σw Σb⁺), spring-block (S1), by projection on the few directions that Σb has."""
-    means, _, rest = _split(x, members)
+    means, _, rest = split(x, members)
     sizes = members.sum(1)[..., None].sqrt()
     _, roots, directions = torch.linalg.svd(means * sizes, full_matrices=False)
     kept = _stands_out(roots, rounding)

@@ -2,19 +2,16 @@
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any
-
-import torch
 
 from dynascope.checks import Given, count, scalar
 from dynascope.monitor.beliefs import Signal
-from dynascope.monitor.features import Features
-from dynascope.monitor.measuring import believes
+from dynascope.monitor.measuring import Numbers, believes
 from dynascope.monitor.probing import Inputs
 from dynascope.monitor.reading import VARIABLES
 from dynascope.monitor.running import Run
 from dynascope.monitor.tasks import Task
 from dynascope.monitor.telling import guarded, tell
+from dynascope.monitor.wrappers import agreed, spread
 from dynascope.records import Json
 from dynascope.steering.knobs import Knob
 from dynascope.steering.law import GAIN, TARGET, Law, Place, place_of, value_of
@@ -44,35 +41,29 @@ class Steering:
             self._restore(before[-1])
         self._note(None)
 
-    def measured(self, step: int, features: Features | None) -> None:
+    def measured(self, step: int, numbers: Numbers | None) -> None:
         """Turn the knob after a measurement; the run calls it, in every process of a distributed one."""
         seen: list[Signal] = []
-        if features is not None:
-            guarded(lambda: seen.append(self._look(features)), f"dynascope could not steer at step {step}", self._told)
+        if numbers is not None:
+            guarded(lambda: seen.append(self._look(numbers)), f"dynascope could not steer at step {step}", self._told)
         if seen and self._law.gain:
             self._place = self._law.turn(self._place, step, seen[0])
             self._set(value_of(float(self._place.u[0]), self._knob.limits, self._knob.scale, self._knob.noise))
-        if _spread():
-            self._agree()
+        if spread():
+            self._set(agreed(lambda: self._knob.value))
         self._note(seen[0] if seen else None)
 
-    def _look(self, features: Features) -> Signal:
+    def _look(self, numbers: Numbers) -> Signal:
         """The signal, of the probe or of the inputs without labels."""
-        assert features.hits is not None  # classes have them
-        assert self._task is not None
+        if self._unlabelled is None:
+            return Signal.read(numbers)
+        assert self._task is not None  # where there are numbers
         with self._run.charged():
-            shown = features if self._unlabelled is None else self._run.look(self._unlabelled)
-            return believes(shown, self._task, features.hits)
+            return believes(self._run.look(self._unlabelled), self._task, numbers["probe_accuracy"])
 
     def _set(self, value: float) -> None:
         if value != self._knob.value:
             self._knob.set(value)
-
-    def _agree(self) -> None:
-        """Let all processes have the value of the first."""
-        told: list[Any] = [self._knob.value]
-        torch.distributed.broadcast_object_list(told, src=0)
-        self._set(float(told[0]))
 
     def _note(self, seen: Signal | None) -> None:
         if self._task is None:
@@ -191,7 +182,3 @@ def _require_curve(run: Run, task: Task) -> None:
             "steering looks at the train part of the probe alone; its test part is no longer a test set if you choose "
             "a run by it"
         )
-
-
-def _spread() -> bool:
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
