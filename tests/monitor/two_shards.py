@@ -1,15 +1,13 @@
 """Train in two processes that hold a model in pieces (FSDP2, gloo), with and without the monitor; say what came out."""
 
 import contextlib
-import json
-import os
-import sys
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from two_processes import run_both
 
 from dynascope import watch
 from networks import seed_all, train, vectors
@@ -41,9 +39,7 @@ def refused(mesh, **options):
         return str(error)
 
 
-def main(folder, rank):
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+def found(folder, rank):
     mesh = init_device_mesh("cpu", (2,))
     told = {"same": []}
     for name, options in {"freed": {}, "kept": {"reshard_after_forward": False}}.items():
@@ -59,17 +55,10 @@ def main(folder, rank):
     told["refused"] = [refused(mesh), refused(mesh, every=5, out=place, first_step=20)]
     alone = whole_mlp()
     alone.load_state_dict(end)
-    found = watch(alone, probe=vectors(), every=1, slow=0).record if rank == 0 else run.record.isel(step=[-1])
-    told["apart"] = [float(abs(found[name][0] - run.record[name][-1]).max()) for name in ("loads", "nc3")]
-    with open(f"{folder}/{rank}.json", "w") as file:
-        json.dump(told, file)
-    dist.barrier()
-    dist.destroy_process_group()
+    measured = watch(alone, probe=vectors(), every=1, slow=0).record if rank == 0 else run.record.isel(step=[-1])
+    told["apart"] = [float(abs(measured[name][0] - run.record[name][-1]).max()) for name in ("loads", "nc3")]
+    return told
 
 
 if __name__ == "__main__":
-    other = os.fork()
-    main(sys.argv[1], 0 if other else 1)
-    if other:
-        sys.exit(os.waitpid(other, 0)[1])
-    os._exit(0)
+    run_both(found)

@@ -129,7 +129,7 @@ def test_rates_are_factors_on_what_later_says():
     [
         ({"knob": "width"}, "knob must be one of dropout, learning_rate, weight_decay"),
         ({"at_least": 0.5, "at_most": 0.1}, "at_most must be above at_least"),
-        ({"at_most": 1.0}, "0 up to below 1"),
+        ({"at_most": 1.0}, "at_most must be below 1 for dropout"),
         ({"knob": "weight_decay", "at_least": 0.0}, "turned by factors"),
         ({"every": 0}, "every must be"),
         ({"gain": -1.0}, "gain must be at least 0"),

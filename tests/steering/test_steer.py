@@ -1,6 +1,7 @@
 """A steered run: what it turns and writes down, that it goes on exactly, and what it leaves alone."""
 
 import json
+import os
 import subprocess
 import sys
 import warnings
@@ -194,7 +195,8 @@ def test_a_state_of_another_knob_is_refused():
 @pytest.mark.ci
 def test_in_two_processes_the_first_decides(tmp_path):
     program = Path(__file__).with_name("two_ranks_steered.py")
-    subprocess.run([sys.executable, program, tmp_path], check=True, timeout=300)
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}  # for what its program shares with others
+    subprocess.run([sys.executable, program, tmp_path], check=True, timeout=300, env=paths)
     found = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1)]
     assert found[0]["value"] == found[1]["value"] > 0
     assert found[0]["turned"] > 3

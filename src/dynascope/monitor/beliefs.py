@@ -57,8 +57,8 @@ class Signal:
     def read(cls, numbers: Mapping[str, Json]) -> "Signal":
         """What `numbers` gave, and the accuracy beside it, of a single network."""
         low, high = numbers["belief_bend_interval"]
-        values = (numbers["belief_bend"], low, high, numbers["probe_accuracy"], numbers["confidence"])
-        return cls(*(np.array([each]) for each in values), np.array([numbers["belief_ready"] > 0]))
+        bend, fit, sure = (np.array([numbers[name]]) for name in ("belief_bend", "probe_accuracy", "confidence"))
+        return cls(bend, np.array([low]), np.array([high]), fit, sure, np.array([numbers["belief_ready"] > 0]))
 
 
 def believed(logits: Tensor) -> Tensor:

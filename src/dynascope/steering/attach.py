@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import TracebackType
 
-from dynascope.checks import Given, count, scalar
+from dynascope.checks import Given, scalar
 from dynascope.monitor.beliefs import Signal
 from dynascope.monitor.measuring import Numbers, believes
 from dynascope.monitor.probing import Inputs
@@ -143,11 +143,7 @@ def steer(
         )
     if knob.name in VARIABLES or knob.name in ("step", "time", "layer"):
         raise ValueError(f"knob must have a name that the record has not, got {knob.name!r}")
-    law = Law(
-        scalar("gain", gain, at_least=0.0),
-        scalar("target", target),
-        None if steps is None else count("steps", steps),
-    )
+    law = Law(gain, target, steps)
     if run.by_the_clock:
         raise ValueError(
             "run must be measured at stated steps to be steered, not by the clock (every=None, max_overhead=…), or it "

@@ -1,33 +1,18 @@
 """Trials of an ensemble that steer themselves: one knob for each, turned while all train side by side."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from torch import Tensor
 
-from dynascope.checks import ArrayLike, Given, count, one_of, scalar
+from dynascope.checks import ArrayLike, Given, count, one_of
 from dynascope.monitor.beliefs import Signal, signals
 from dynascope.networks import arguments
 from dynascope.networks.arguments import Pair
 from dynascope.networks.training import Trainer
+from dynascope.steering.knobs import Dropout, LearningRate, Limited, WeightDecay, allowed
 from dynascope.steering.law import GAIN, TARGET, Law, Place, place_of, value_of
 
-
-@dataclass(frozen=True)
-class _Kind:
-    """What the record calls a knob, its limits if none are given, and how it is turned."""
-
-    shown: str
-    limits: tuple[float, float]
-    scale: str = "log"
-
-
-_KINDS = {
-    "dropout": _Kind("dropout", (0.0, 0.6), "linear"),
-    "learning_rate": _Kind("learning_rate_factor", (0.1, 10.0)),
-    "weight_decay": _Kind("weight_decay", (1e-5, 0.1)),
-}
+_KINDS: dict[str, type[Limited]] = {"dropout": Dropout, "learning_rate": LearningRate, "weight_decay": WeightDecay}
 _ROUNDING = 1e-7  # of shares that networks hold as float32
 
 
@@ -70,21 +55,9 @@ class Helm:
     ) -> None:
         self.knob, self.every = one_of("knob", knob, list(_KINDS)), count("every", every)
         self.kind, self.probe, self.unlabelled, self.steered = _KINDS[knob], probe, unlabelled, steered
-        low, high = (
-            default if given is None else scalar(name, given, at_least=0.0)
-            for name, given, default in zip(("at_least", "at_most"), (at_least, at_most), self.kind.limits, strict=True)
-        )
-        if not low < high or (knob == "dropout" and high >= 1) or (self.kind.scale == "log" and low == 0):
-            allowed = "0 up to below 1" if knob == "dropout" else "above 0, since it is turned by factors"
-            raise ValueError(
-                f"at_most must be above at_least, both {allowed}, got at_least={low!r}, at_most={high!r} for {knob}"
-            )
-        self.limits = (low, high)
-        self.law = Law(
-            scalar("gain", gain, at_least=0.0),
-            scalar("target", target),
-            None if steps is None else count("steps", steps),
-        )
+        low, high = self.kind.usual
+        self.limits = allowed(self.kind, low if at_least is None else at_least, high if at_most is None else at_most)
+        self.law = Law(gain, target, steps)
 
     def begin(self, trainer: Trainer) -> "_Hand":
         """Check that it suits these trials, and take the helm; `Ensemble.train` calls it."""
@@ -137,7 +110,8 @@ class _Hand:
     ) -> None:
         self.helm, self.trainer, self.values = helm, trainer, start
         self.chosen = torch.as_tensor(chosen).to(trainer.device)
-        self.place = Place.at(np.array([place_of(each, helm.limits, helm.kind.scale, 1) for each in start[chosen]]))
+        self.turned = (helm.limits, helm.kind.scale, helm.kind.noise)
+        self.place = Place.at(np.array([place_of(each, *self.turned) for each in start[chosen]]))
         self.bend = np.full(trainer.size, np.nan)
         self.x, self.y = trainer.inputs(x), trainer.labels(y)[self.chosen]
         self.shown_to = self.x if shown is x else trainer.inputs(shown)
@@ -152,9 +126,7 @@ class _Hand:
         moved = np.flatnonzero(self.place.u != before.u)
         if moved.size:
             self.values = self.values.copy()
-            self.values[at[moved]] = [
-                value_of(float(self.place.u[each]), helm.limits, helm.kind.scale, 1) for each in moved
-            ]
+            self.values[at[moved]] = [value_of(float(self.place.u[each]), *self.turned) for each in moved]
             self.trainer.turn(helm.knob, self.values)
 
     @torch.no_grad()
@@ -175,7 +147,7 @@ class _Hand:
 
     def shown(self) -> dict[str, Tensor]:
         """What the record shall have: values, and the bends that they were turned by."""
-        name = self.helm.kind.shown
+        name = self.helm.kind.name
         return {name: torch.tensor(self.values), f"{name}_bend": torch.tensor(self.bend)}
 
 

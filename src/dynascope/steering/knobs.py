@@ -40,27 +40,38 @@ class Knob(Protocol):
         """Turn it."""
 
 
-class _Limited:
-    """Limits that are checked, on a scale."""
+class Limited:
+    """Limits that are checked, on a scale; usual: those that a knob has if nobody chose others, all below `below`."""
 
     name, scale, noise = "", "linear", 1
+    usual: tuple[float, float] = (0.0, 1.0)
+    below = math.inf
 
-    def _limit(self, at_least: float, at_most: float, *, below: float = math.inf) -> None:
-        low = scalar("at_least", at_least, at_least=0.0)
-        high = scalar("at_most", at_most, at_least=0.0)
-        if self.scale == "log" and low == 0:
-            raise ValueError(f"at_least must be above 0 for {self.name}, which is turned by factors, got {at_least!r}")
-        if not low < high:
-            raise ValueError(f"at_most must be above at_least, got at_least={at_least!r}, at_most={at_most!r}")
-        if not high < below:
-            raise ValueError(f"at_most must be below {below:g} for {self.name}, got {at_most!r}")
-        self.limits = (low, high)
+    def _limit(self, at_least: float, at_most: float) -> None:
+        self.limits = allowed(self, at_least, at_most)
 
     def _within(self, value: float) -> float:
         return min(max(scalar("value", value), self.limits[0]), self.limits[1])
 
 
-class Dropout(_Limited):
+def allowed(knob: Limited | type[Limited], at_least: Given[float], at_most: Given[float]) -> tuple[float, float]:
+    """Limits of a knob, or of a kind of knob, if they can be.
+
+    >>> allowed(Dropout, 0, 0.5)
+    (0.0, 0.5)
+    """
+    low = scalar("at_least", at_least, at_least=0.0)
+    high = scalar("at_most", at_most, at_least=0.0)
+    if knob.scale == "log" and low == 0:
+        raise ValueError(f"at_least must be above 0 for {knob.name}, which is turned by factors, got {at_least!r}")
+    if not low < high:
+        raise ValueError(f"at_most must be above at_least, got at_least={at_least!r}, at_most={at_most!r}")
+    if not high < knob.below:
+        raise ValueError(f"at_most must be below {knob.below:g} for {knob.name}, got {at_most!r}")
+    return low, high
+
+
+class Dropout(Limited):
     """The share of every dropout layer of a model: nn.Dropout and its kin, DropPath and StochasticDepth, our own.
 
     model: any module; compiled ones meet six values only, since each is compiled anew
@@ -75,12 +86,13 @@ class Dropout(_Limited):
     (0.25, 0.25)
     """
 
-    name = "dropout"
+    name, usual, below = "dropout", (0.0, 0.6), 1.0
 
-    def __init__(self, model: Given[nn.Module], *, at_least: Given[float] = 0.0, at_most: Given[float] = 0.6) -> None:
-        if not isinstance(model, nn.Module):
-            raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}")
-        self._limit(at_least, at_most, below=1.0)
+    def __init__(
+        self, model: Given[nn.Module], *, at_least: Given[float] = usual[0], at_most: Given[float] = usual[1]
+    ) -> None:
+        model = _module(model)
+        self._limit(at_least, at_most)
         self._layers = [each for each in model.modules() if _share_of(each) is not None]
         if not self._layers:
             raise ValueError(
@@ -124,7 +136,7 @@ def _share_of(layer: nn.Module) -> float | None:
     return float(getattr(layer, name)) if name else None
 
 
-class LearningRate(_Limited):
+class LearningRate(Limited):
     """The learning rates of an optimiser, all groups, by one factor; what a scheduler does stays as it is.
 
     optimizer: any of torch's; its scheduler, if any, steps as usual
@@ -142,14 +154,14 @@ class LearningRate(_Limited):
     (0.8, 0.1)
     """
 
-    name, scale = "learning_rate_factor", "log"
+    name, scale, usual = "learning_rate_factor", "log", (0.1, 10.0)
 
     def __init__(
         self,
         optimizer: Given[torch.optim.Optimizer],
         *,
-        at_least: Given[float] = 0.1,
-        at_most: Given[float] = 10.0,
+        at_least: Given[float] = usual[0],
+        at_most: Given[float] = usual[1],
     ) -> None:
         self._optimizer = _optimizer(optimizer)
         self._limit(at_least, at_most)
@@ -182,7 +194,7 @@ class LearningRate(_Limited):
         self._rates = []
 
 
-class WeightDecay(_Limited):
+class WeightDecay(Limited):
     """The weight decay of an optimiser: of the groups that have some, or of all where none has.
 
     optimizer: any of torch's whose groups have a weight_decay
@@ -196,14 +208,14 @@ class WeightDecay(_Limited):
     0.01
     """
 
-    name, scale = "weight_decay", "log"
+    name, scale, usual = "weight_decay", "log", (1e-5, 0.1)
 
     def __init__(
         self,
         optimizer: Given[torch.optim.Optimizer],
         *,
-        at_least: Given[float] = 1e-5,
-        at_most: Given[float] = 0.1,
+        at_least: Given[float] = usual[0],
+        at_most: Given[float] = usual[1],
     ) -> None:
         groups = _optimizer(optimizer).param_groups
         if any("weight_decay" not in group for group in groups):
@@ -228,7 +240,7 @@ class WeightDecay(_Limited):
             group["weight_decay"] = decay * part
 
 
-class LabelSmoothing(_Limited):
+class LabelSmoothing(Limited):
     """The label smoothing of a loss module.
 
     loss: nn.CrossEntropyLoss, the one that the training loop calls
@@ -239,14 +251,14 @@ class LabelSmoothing(_Limited):
     0.1
     """
 
-    name = "label_smoothing"
+    name, below = "label_smoothing", 1.0
 
     def __init__(
         self, loss: Given[nn.CrossEntropyLoss], *, at_least: Given[float] = 0.0, at_most: Given[float] = 0.5
     ) -> None:
         if not isinstance(loss, nn.CrossEntropyLoss):
             raise ValueError(f"loss must be the nn.CrossEntropyLoss of the training loop, got {type(loss).__name__}")
-        self._limit(at_least, at_most, below=1.0)
+        self._limit(at_least, at_most)
         self._loss = loss
 
     @property
@@ -259,7 +271,7 @@ class LabelSmoothing(_Limited):
         self._loss.label_smoothing = self._within(value)
 
 
-class InputNoise(_Limited):
+class InputNoise(Limited):
     """Gaussian noise on a model's inputs in training, in units of their standard deviation in the batch.
 
     model: any module whose first argument is a tensor of floats
@@ -274,8 +286,7 @@ class InputNoise(_Limited):
     name = "input_noise"
 
     def __init__(self, model: Given[nn.Module], *, at_least: Given[float] = 0.0, at_most: Given[float] = 1.0) -> None:
-        if not isinstance(model, nn.Module):
-            raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+        model = _module(model)
         self._limit(at_least, at_most)
         self._strength = self.limits[0]
         model.register_forward_pre_hook(self._disturb)
@@ -297,7 +308,7 @@ class InputNoise(_Limited):
         return given[0] + self._strength * given[0].std() * torch.randn_like(given[0]), *given[1:]
 
 
-class BatchSize(_Limited):
+class BatchSize(Limited):
     """The batch size of a DataLoader, from its next epoch on: smaller batches are noisier.
 
     loader: a DataLoader with a BatchSampler, as batch_size=… makes it
@@ -336,7 +347,7 @@ class BatchSize(_Limited):
         self._sampler.batch_size = round(self._within(value))
 
 
-class Function(_Limited):
+class Function(Limited):
     """A knob of your own: a function that sets one number.
 
     name: what the record calls it
@@ -386,6 +397,12 @@ class Function(_Limited):
         """Call the function."""
         self._value = self._within(value)
         self._turn(self._value)
+
+
+def _module(given: object) -> nn.Module:
+    if not isinstance(given, nn.Module):
+        raise ValueError(f"model must be a torch.nn.Module, got {type(given).__name__}")
+    return given
 
 
 def _optimizer(given: object) -> torch.optim.Optimizer:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynascope.checks import Given
+from dynascope.checks import Given, count, scalar
 from dynascope.monitor.beliefs import Signal
 from dynascope.records import Json
 
@@ -39,6 +39,12 @@ class Law:
     gain: float = GAIN
     target: float = TARGET
     steps: int | None = None
+
+    def __post_init__(self) -> None:
+        scalar("gain", self.gain, at_least=0.0)
+        scalar("target", self.target)
+        if self.steps is not None:
+            count("steps", self.steps)
 
     def turn(self, place: "Place", step: int, seen: Signal) -> "Place":
         """Move on after a measurement. The first that is ready only starts the clock."""
