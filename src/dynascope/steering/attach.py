@@ -123,6 +123,7 @@ def steer(
     that is resumed in the same folder it goes on where it was; else keep `state_dict` in your checkpoint. Under
     DistributedDataParallel call it in every process. More: docs/steer.md.
 
+    >>> import torch
     >>> from torch import nn
     >>> from dynascope import watch
     >>> from dynascope.steering import Dropout
