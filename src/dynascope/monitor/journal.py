@@ -70,6 +70,7 @@ class _Start:
     probe: str = ""
     class_names: list[str] | None = None
     weights: list[str] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 

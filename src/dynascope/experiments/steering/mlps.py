@@ -37,6 +37,7 @@ def run(config: Config) -> xr.Dataset:
     values = {
         "accuracy": ((*task, "arm", "trial"), stacked["accuracy"], {"long_name": "test accuracy"}),
         "fixed": ((*task, "value", "trial"), stacked["fixed"], {"long_name": "test accuracy"}),
+        "fixed_bend": ((*task, "value", "trial"), stacked["fixed_bend"], {"long_name": "bend at the end"}),
         "knob": ((*task, "trial", "time"), stacked["knob"], {"long_name": config.knob}),
         "bend": ((*task, "trial", "time"), stacked["bend"], {"long_name": "bend"}),
     }
