@@ -59,8 +59,8 @@ def read(record: xr.Dataset) -> xr.Dataset:
     return record.assign(oracle=oracle, regret=oracle - record["accuracy"])
 
 
-def _unseen(record: xr.Dataset) -> np.ndarray:
-    """Which data sets and depths the law was not tuned on, (data, depth)."""
+def unseen(record: xr.Dataset) -> np.ndarray:
+    """Tell which data sets and depths the law was not tuned on, (data, depth)."""
     data, depth = record["data"].values == TUNED["data"], record["depth"].values == TUNED["depth"]
     return np.asarray(~np.logical_and.outer(data, depth))
 
@@ -71,7 +71,7 @@ def _mean(seen: xr.Dataset, values: xr.DataArray, wrong: float) -> np.ndarray | 
     if not chosen.any():
         return None
     own = values.isel(wrong=int(chosen.argmax())).transpose("data", "depth", "trial").values
-    return np.asarray(own[_unseen(seen)].mean(axis=0))
+    return np.asarray(own[unseen(seen)].mean(axis=0))
 
 
 def _regret(seen: xr.Dataset, *, arm: str = STEERED) -> Judgement:
