@@ -105,8 +105,9 @@ REFUSED = {
     "blocks": ({"kinds": ["", *["Block of Linear"] * 3]}, "multilayer perceptrons alone"),
     "old": (
         {"without": ("belief_bend", "belief_bend_interval", "belief_ready", "confidence")},
-        "The record has no belief_bend",
+        "The record has no belief_bend (bend of the load curve of what the network says): an older version wrote it",
     ),
+    "damaged": ({"without": ("belief_bend_interval",)}, "The record has no belief_bend_interval"),
     "unfitted": ({"ready": (0, 1, 1, 1, 0)}, "not fitted at step 160, where it says 90 % of the probe's labels"),
     "few": ({"ready": (0, 0, 0, 1, 1)}, "Measurements of the fitted network are 2 of 5, 3 are needed"),
 }

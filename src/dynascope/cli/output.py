@@ -8,7 +8,7 @@ import xarray as xr
 
 import dynascope
 from dynascope import plots
-from dynascope.monitor.reading import watched
+from dynascope.monitor.journal import watched
 from dynascope.records import Json, attribute, check_writable, digest, save, to_json, write_text
 
 

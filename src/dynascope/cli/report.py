@@ -7,7 +7,7 @@ import typer
 
 from dynascope.cli.output import draw
 from dynascope.monitor import open_run
-from dynascope.monitor.reading import watched
+from dynascope.monitor.journal import watched
 from dynascope.records import attribute, check_writable
 from dynascope.schema import content_of
 

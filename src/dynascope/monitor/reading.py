@@ -141,15 +141,6 @@ class _Parameters:
     final_state: str = ""
 
 
-def watched(record: xr.Dataset) -> bool:
-    """Whether a record comes from a watched training run.
-
-    >>> watched(xr.Dataset())
-    False
-    """
-    return record.attrs.get("model") == '"watch"'
-
-
 def as_run(record: xr.Dataset, place: str) -> RunRecord:
     """Give the record of a file the names of now; that of a watched run is held to its schema.
 
@@ -158,7 +149,7 @@ def as_run(record: xr.Dataset, place: str) -> RunRecord:
     ValueError: 'run.nc' is damaged, or dynascope did not write it: Expected `object`, got `array`
     """
     run = of_now(record)
-    if watched(run):
+    if journal.watched(run):
         with content_of(place):
             _require_run(run, place)
     return run

@@ -16,7 +16,8 @@ import xarray as xr
 from dynascope.checks import Given
 from dynascope.monitor.beliefs import Signal
 from dynascope.monitor.health import examine
-from dynascope.monitor.reading import open_run, watched
+from dynascope.monitor.journal import watched
+from dynascope.monitor.reading import VARIABLES, open_run
 from dynascope.monitor.running import Run
 from dynascope.records import Json, attribute
 from dynascope.schema import read_json
@@ -31,6 +32,7 @@ _KNOBS: dict[str, tuple[type[Limited], str]] = {
     for each, given in ((Dropout, "model"), (LearningRate, "optimizer"), (WeightDecay, "optimizer"))
 }
 _TESTED = "Linear"  # what layers are made of where the law was tested
+_LOOKED_AT = ("belief_bend", "belief_bend_interval", "belief_ready", "confidence", "probe_accuracy")
 _FEWEST = 3  # measurements of a fitted network
 _EVERY = 20  # steps between two measurements, where the run was measured by the clock
 _UNKNOWN = "What to expect is not known: too few networks of the benchmark had this knob and such a bend."
@@ -230,8 +232,7 @@ def _last(run: xr.Dataset, name: str) -> float | None:
 
 def _signal(run: xr.Dataset) -> Signal:
     newest = run.isel(step=-1)
-    names = ("belief_bend", "belief_bend_interval", "belief_ready", "confidence", "probe_accuracy")
-    return Signal.read({name: newest[name].values.tolist() for name in names})
+    return Signal.read({name: newest[name].values.tolist() for name in _LOOKED_AT})
 
 
 def _against(run: xr.Dataset) -> str:
@@ -251,10 +252,11 @@ def _against(run: xr.Dataset) -> str:
     if kinds and kinds != [_TESTED]:
         what = "of unequal kind" if len(kinds) > 1 else "of another kind"
         return f"Layers are {what} ({'; '.join(kinds)}); the rule was set and tested on multilayer perceptrons alone."
-    if "belief_bend" not in run:
+    missing = [name for name in _LOOKED_AT if name not in run]
+    if missing:
         return (
-            "The record has no belief_bend, the bend of the load curve of what the network says: an older version "
-            f"wrote it; watch the training again, watch(model, probe=(inputs, labels), every={_EVERY})."
+            f"The record has no {missing[0]} ({VARIABLES[missing[0]][1]}): an older version wrote it; watch the "
+            f"training again, watch(model, probe=(inputs, labels), every={_EVERY})."
         )
     return _unfitted(run)
 
