@@ -24,6 +24,7 @@ def test_public_names():
         "ScalarNetwork",
         "SpringBlock",
         "TwoLayerLinear",
+        "advise",
         "digest",
         "estimate_chain",
         "estimate_elasticity",

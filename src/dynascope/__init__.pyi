@@ -28,6 +28,7 @@ from dynascope.records import digest as digest
 from dynascope.records import load as load
 from dynascope.records import save as save
 from dynascope.statistics.stages import learning_stages as learning_stages
+from dynascope.steering.advice import advise as advise
 from dynascope.steering.attach import steer as steer
 
 __version__: str

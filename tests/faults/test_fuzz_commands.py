@@ -217,9 +217,9 @@ def test_show(files, more):
 
 @given(
     _readable,
-    st.one_of(options("runs").map(lambda more: ("runs", more)), options("report").map(lambda more: ("report", more))),
+    st.one_of(options(name).map(lambda more, name=name: (name, more)) for name in ("runs", "report", "advise")),
 )
-def test_runs_and_report(place, command):
+def test_runs_report_and_advise(place, command):
     _run(command[0], place, *command[1])
 
 

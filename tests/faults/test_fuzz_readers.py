@@ -61,7 +61,7 @@ def test_records(thing, reader):
 @pytest.mark.ci
 @given(
     _records("watched.nc", "spring_block.nc", "ensemble.nc", "chain_fit.nc"),
-    st.sampled_from([["show"], ["show", "--json"], ["report"], ["runs"], ["estimate", "elastic"]]),
+    st.sampled_from([["show"], ["show", "--json"], ["report"], ["advise"], ["runs"], ["estimate", "elastic"]]),
 )
 def test_commands_on_records(thing, words):
     with promise.world():
@@ -142,7 +142,15 @@ def test_continued_journals(thing, first_step, resume):
 @given(
     strategies.journals(JOURNAL),
     st.sampled_from(
-        [["show"], ["show", "--json"], ["show", "--follow"], ["runs"], ["runs", "--json"], ["show", "watched"]]
+        [
+            ["show"],
+            ["show", "--json"],
+            ["show", "--follow"],
+            ["runs"],
+            ["runs", "--json"],
+            ["show", "watched"],
+            ["advise"],
+        ]
     ),
 )
 def test_commands_on_journals(thing, words):

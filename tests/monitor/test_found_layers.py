@@ -98,6 +98,21 @@ def test_names_in_execution_order(model, data, names, readout):
     assert [len(each) for each in features.layers] == [60] * len(names)
 
 
+@pytest.mark.parametrize(
+    ("model", "data", "kinds"),
+    [
+        (mlp(), vectors(), ["", "Linear", "Linear"]),
+        (Cnn(), images(), ["", "Conv2d", "Conv2d", "Linear"]),
+        (ResNet(), images(), ["", "Conv2d", *["Block of Conv2d"] * 4]),
+        (Transformer(), tokens(), ["Embedding", *["TransformerEncoderLayer of Linear, MultiheadAttention"] * 2]),
+        (Branches(), vectors(), ["", "branches"]),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else "",
+)
+def test_what_layers_are_made_of(model, data, kinds):
+    assert _find(model, data)[0].kinds == kinds
+
+
 def test_compiled_parts_keep_their_names():
     model = Cnn()
     model.conv2 = torch.compile(model.conv2, backend="eager")

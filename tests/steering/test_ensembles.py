@@ -116,6 +116,14 @@ def test_a_known_length_leaves_the_last_tenth_as_it_is():
     assert (run["dropout"][:, -1] != free["dropout"][:, -1]).any()
 
 
+def test_all_trials_can_be_looked_at_whether_they_are_steered_or_not():
+    ensemble, both = _ensemble(), _ensemble()
+    helm = Helm("dropout", probe=PROBE, every=EVERY, gain=0.0, steered=[True, False])
+    _train(ensemble, helm)
+    run = _train(both, Helm("dropout", probe=PROBE, every=EVERY, gain=0.0))
+    np.testing.assert_allclose(helm.look(ensemble.trainer).bend, run["dropout_bend"][:, -1], rtol=1e-9)
+
+
 def test_rates_are_factors_on_what_later_says():
     ensemble = _ensemble()
     helm = Helm("learning_rate", probe=PROBE, every=EVERY, **STRONG)

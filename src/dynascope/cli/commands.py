@@ -25,6 +25,7 @@ COMMANDS = (
     "results",
     "show",
     "runs",
+    "advise",
     "report",
     "where",
     "cite",

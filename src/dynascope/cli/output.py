@@ -8,16 +8,8 @@ import xarray as xr
 
 import dynascope
 from dynascope import plots
+from dynascope.monitor.journal import watched
 from dynascope.records import Json, attribute, check_writable, digest, save, to_json, write_text
-
-
-def watched(record: xr.Dataset) -> bool:
-    """Whether a record comes from a watched training run.
-
-    >>> watched(xr.Dataset())
-    False
-    """
-    return record.attrs.get("model") == '"watch"'
 
 
 def describe(record: xr.Dataset) -> dict[str, Json]:

@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from dynascope.cli.output import draw, watched
+from dynascope.cli.output import draw
 from dynascope.monitor import open_run
+from dynascope.monitor.journal import watched
 from dynascope.records import attribute, check_writable
 from dynascope.schema import content_of
 

@@ -13,9 +13,10 @@ from rich.text import Text
 
 from dynascope import monitor
 from dynascope.cli.options import AsJson, refuse_given
-from dynascope.cli.output import check_picture, describe, draw, watched
+from dynascope.cli.output import check_picture, describe, draw
 from dynascope.cli.terminal import plain_console
 from dynascope.monitor import journal
+from dynascope.monitor.journal import watched
 from dynascope.records import Json, load, to_json
 from dynascope.schema import content_of
 

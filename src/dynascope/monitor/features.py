@@ -20,7 +20,7 @@ class Layer:
     """Where features are taken: what enters or leaves the n-th call of a module; axes as they come.
 
     read: "whole" as `reduce` says, "used" at the positions that the readout uses, "mean" over all, or "places" where
-    every position is a row. own: the call that it stands for, where it is one.
+    every position is a row. own: the call that it stands for, where it is one. kind: what its matrices are held by.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Layer:
     channels_first: bool
     read: str = "whole"
     own: tuple[nn.Module, int] | None = None
+    kind: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,11 @@ class Layers:
     def names(self) -> list[str]:
         """Names in order, the input first where it is one."""
         return ["input"] * (self.input is not None) + [layer.name for layer in self.hidden]
+
+    @property
+    def kinds(self) -> list[str]:
+        """What each layer is made of, in the same order: Linear, Conv2d, …; nothing for the input."""
+        return [""] * (self.input is not None) + [layer.kind for layer in self.hidden]
 
 
 def chunk_size(task: Task) -> int:

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import xarray as xr
+
 from dynascope.files import remove_leftovers
 from dynascope.records import Json
 from dynascope.schema import Whole, parse_json
@@ -38,6 +40,15 @@ def is_run(path: str | os.PathLike[str]) -> bool:
     False
     """
     return (Path(path) / NAME).is_file()
+
+
+def watched(record: xr.Dataset) -> bool:
+    """Whether a record comes from a watched training run.
+
+    >>> watched(xr.Dataset())
+    False
+    """
+    return record.attrs.get("model") == '"watch"'
 
 
 def _line(entry: dict[str, Json]) -> bytes:
@@ -70,6 +81,7 @@ class _Start:
     probe: str = ""
     class_names: list[str] | None = None
     weights: list[str] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 

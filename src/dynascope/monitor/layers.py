@@ -23,7 +23,7 @@ from dynascope.monitor.outputs import asked_positions, choose_output, find_posit
 from dynascope.monitor.probing import Inputs, Output, Probe, output_of
 from dynascope.monitor.rowing import Member, effects, in_a_row, units_of
 from dynascope.monitor.tasks import Task, recognise, width_of
-from dynascope.monitor.tracing import Call, clean, every, names_of, trace
+from dynascope.monitor.tracing import Call, clean, every, kind_of, names_of, trace
 
 _FEW = (37, 7, 5, 3)  # samples of the first pass; numbers that lengths of sequences seldom have
 _FIRST = 4096  # positions of the first pass
@@ -84,6 +84,10 @@ class _Take:
         given, made = self.call.given, self.call.made
         alike = given is not None and made is not None and given.shape == made.shape and given.dtype == made.dtype
         return self.call.key if alike and self.alone else None
+
+    @property
+    def kind(self) -> str:
+        return kind_of(self.call.module) if self.alone else "branches"
 
     @property
     def tensor(self) -> torch.Tensor | None:
@@ -256,7 +260,7 @@ def _kept(takes: list[_Take], samples: int, reading: Reading) -> tuple[list[Laye
             _channels_first(take.call, take.tensor),
         )
         read, why = _how(plain, take.tensor, reading)
-        layer = replace(plain, read=read, own=take.own)
+        layer = replace(plain, read=read, own=take.own, kind=take.kind)
         if not why and read == "used" and _constant(rows_in(take.tensor, layer, reading, slice(0, samples))):
             why = "at the positions that the readout uses it is the same for every sample"
         if why:

@@ -134,6 +134,7 @@ class _Parameters:
 
     layers: list[str] = field(default_factory=list)
     classes: list[int] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     damaged: str = ""
@@ -148,7 +149,7 @@ def as_run(record: xr.Dataset, place: str) -> RunRecord:
     ValueError: 'run.nc' is damaged, or dynascope did not write it: Expected `object`, got `array`
     """
     run = of_now(record)
-    if run.attrs.get("model") == '"watch"':
+    if journal.watched(run):
         with content_of(place):
             _require_run(run, place)
     return run
@@ -200,7 +201,7 @@ def assemble(entries: Sequence[Mapping[str, Json]], place: str = "this run's jou
     start = dict(starts[0]) | {"weights": starts[-1].get("weights", [])}  # runs of version 0.1.0 began without them
     kept = _in_order([entry for entry in entries if entry.get("kind") == "measure"])
     parameters = {"layers": start["layers"], "classes": start["classes"], "skipped": start.get("skipped", {})}
-    parameters["notes"] = start.get("notes", [])
+    parameters |= {"kinds": start.get("kinds", []), "notes": start.get("notes", [])}
     damaged = next((entry["lines"] for entry in entries if entry.get("kind") == journal.DAMAGED), 0)
     if damaged:
         parameters["damaged"] = f"{damaged} of its journal's lines are damaged and left out"

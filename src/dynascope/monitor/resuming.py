@@ -81,6 +81,7 @@ def heading(
         "kind": "start",
         "format": 1,
         "layers": layers.names,
+        "kinds": layers.kinds,
         "classes": task.classes.tolist(),
         **facts,
         "probe": probe.fingerprint(),

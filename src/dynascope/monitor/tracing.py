@@ -148,6 +148,21 @@ def has_matrix(module: nn.Module) -> bool:
     return any(callable(getattr(each, "weight", None)) for each in module.modules())
 
 
+def kind_of(module: nn.Module) -> str:
+    """Name what holds the weight matrix of a layer; of a block with several the block itself, and what holds them.
+
+    >>> kind_of(nn.Sequential(nn.Linear(2, 2), nn.ReLU())), kind_of(nn.TransformerEncoderLayer(4, 1))
+    ('Linear', 'TransformerEncoderLayer of Linear, MultiheadAttention')
+    """
+    inner = getattr(module, "base_layer", module)  # of an adapter (LoRA)
+    held = [each for each in inner.modules() if any(weight.ndim >= 2 for weight in each.parameters(recurse=False))]
+    names = ["Linear" if isinstance(each, nn.Linear) else type(each).__name__ for each in held]
+    if len(names) == 1:
+        return names[0]
+    whole = type(inner).__name__
+    return f"{whole} of {', '.join(sorted(set(names)))}" if names else whole
+
+
 def leaves(call: Call) -> Iterator[Call]:
     """Calls without calls inside, in order; a layer with an adapter (LoRA) is one.
 

@@ -1,3 +1,5 @@
+from dynascope.steering.advice import Advice as Advice
+from dynascope.steering.advice import advise as advise
 from dynascope.steering.attach import Steering as Steering
 from dynascope.steering.attach import steer as steer
 from dynascope.steering.ensembles import Helm as Helm

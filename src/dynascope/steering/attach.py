@@ -127,6 +127,7 @@ def steer(
     >>> from torch import nn
     >>> from dynascope import watch
     >>> from dynascope.steering import Dropout
+    >>> _ = torch.manual_seed(0)
     >>> net = nn.Sequential(*(part for _ in range(3) for part in (nn.Linear(2, 2), nn.ReLU(), nn.Dropout(0.1))))
     >>> x, y = torch.randn(20, 2), torch.arange(20) % 2
     >>> with watch(net, probe=(x, y), every=5) as run, steer(run, Dropout(net, at_most=0.5)):

@@ -85,6 +85,11 @@ class Helm:
         shown = x if self.unlabelled is None else arguments.inputs("steer: unlabelled", self.unlabelled, network)
         return _Hand(self, trainer, start, np.flatnonzero(chosen), x=x, y=y, shown=shown)
 
+    def look(self, trainer: Trainer) -> Signal:
+        """What all trials show of the probe as they are now, those that are not steered too."""
+        x, y = arguments.pair("steer: probe", self.probe, trainer.network, trials=trainer.size, loss="cross_entropy")
+        return _seen(trainer, trainer.inputs(x), trainer.labels(y), len(np.unique(y)))
+
     def _start(self, trainer: Trainer) -> np.ndarray:
         if self.knob == "learning_rate":
             return np.ones(trainer.size)
@@ -129,17 +134,12 @@ class _Hand:
             self.values[at[moved]] = [value_of(float(self.place.u[each]), *self.turned) for each in moved]
             self.trainer.turn(helm.knob, self.values)
 
-    @torch.no_grad()
     def _look(self) -> Signal:
-        """What the steered trials show, as many at a time as memory allows."""
-        layers, parts = self.trainer.network.probes, []
+        """What the steered trials show."""
         fits = self._fits() if self.shown_to is not self.x else None
-        for trials, found in self.trainer.features(self.shown_to, layers, self.chosen):
-            fit = _right(found["logits"], self.y[trials]) if fits is None else fits[trials]
-            parts.append(signals([found[name] for name in layers], found["logits"], fit, self.classes))
-        columns = zip(*(vars(part).values() for part in parts), strict=True)
-        return Signal(*(np.concatenate(column) for column in columns))
+        return _seen(self.trainer, self.shown_to, self.y, self.classes, among=self.chosen, fits=fits)
 
+    @torch.no_grad()
     def _fits(self) -> Tensor:
         last = self.trainer.network.last
         found = self.trainer.features(self.x, (last,), self.chosen)
@@ -149,6 +149,19 @@ class _Hand:
         """What the record shall have: values, and the bends that they were turned by."""
         name = self.helm.kind.name
         return {name: torch.tensor(self.values), f"{name}_bend": torch.tensor(self.bend)}
+
+
+@torch.no_grad()
+def _seen(
+    trainer: Trainer, x: Tensor, y: Tensor, classes: int, *, among: Tensor | None = None, fits: Tensor | None = None
+) -> Signal:
+    """What trials show of rows, as many at a time as memory allows. fits: their accuracies, if not those on y."""
+    layers, parts = trainer.network.probes, []
+    for trials, found in trainer.features(x, layers, among):
+        fit = _right(found["logits"], y[trials]) if fits is None else fits[trials]
+        parts.append(signals([found[name] for name in layers], found["logits"], fit, classes))
+    columns = zip(*(vars(part).values() for part in parts), strict=True)
+    return Signal(*(np.concatenate(column) for column in columns))
 
 
 def _right(logits: Tensor, y: Tensor) -> Tensor:

@@ -46,14 +46,17 @@ class Law:
         if self.steps is not None:
             count("steps", self.steps)
 
+    def rate(self, seen: Signal) -> np.ndarray:
+        """How far u moves in an e-fold of training time."""
+        open_ = np.clip(self.target, seen.low, seen.high)  # nearest to the target that the interval allows
+        return self.gain * np.where(seen.ready, np.clip(open_ - self.target, -1, 1), 0.0)
+
     def turn(self, place: "Place", step: int, seen: Signal) -> "Place":
         """Move on after a measurement. The first that is ready only starts the clock."""
         ended = self.steps is not None and step > LATEST * self.steps
         since = np.where(place.since > 0, place.since, step)
         time = np.zeros_like(place.u) if step == 0 or ended else np.log(step / np.maximum(since, 1))
-        open_ = np.clip(self.target, seen.low, seen.high)  # nearest to the target that the interval allows
-        beyond = np.where(seen.ready, np.clip(open_ - self.target, -1, 1), 0.0)
-        u = np.clip(place.u + self.gain * beyond * time, 0.0, 1.0)
+        u = np.clip(place.u + self.rate(seen) * time, 0.0, 1.0)
         return Place(u, np.where(seen.ready, step, place.since))
 
 

@@ -120,7 +120,7 @@ def test_what_validation_chooses(monkeypatch):
     fixed = np.array([[[0.1, 0.2], [0.3, 0.4]]])  # (wrong, value, trial)
     kept = {"valid": np.array([[[0.5, 0.9], [0.6, 0.8]]]), "test": fixed / 2}
     course = np.zeros((1, 2, 3))
-    monkeypatch.setattr(arms, "_whole", lambda *_: (fixed, fixed[:, 0] + 0.5, course, course))
+    monkeypatch.setattr(arms, "_whole", lambda *_: (fixed, fixed[:, 0] + 0.5, fixed, course, course))
     monkeypatch.setattr(arms, "_validated", lambda *_: (kept, np.array([[0.7, 0.7]])))
     monkeypatch.setattr(arms, "_steered_alone", lambda *_: np.array([[0.9, 0.9]]))
     found = dict(zip(arm_names(SMALL), trained("digits", 2, SMALL)["accuracy"][0], strict=True))

@@ -96,14 +96,16 @@ def split(data: str, config: Config) -> Split:
 def trained(data: str, depth: int, config: Config) -> dict[str, np.ndarray]:
     """All arms of one data set and depth: accuracy (wrong, arm, trial), fixed (wrong, value, trial), and courses.
 
+    fixed_bend: of networks with a fixed value, at the end of training; NaN where it means nothing.
+
     >>> from dataclasses import replace
     >>> small = Config(size=0, samples=20, wrong=(0.0,), seeds=2, epochs=2, width=8, batch_size=50, grid=(0.0, 0.5))
     >>> small = replace(small, customary=(0.5,), unlabelled=5, probe=4, every=2, times=3)
     >>> {name: values.shape for name, values in trained("digits", 2, small).items()}
-    {'accuracy': (1, 8, 2), 'fixed': (1, 2, 2), 'knob': (1, 2, 3), 'bend': (1, 2, 3)}
+    {'accuracy': (1, 8, 2), 'fixed': (1, 2, 2), 'fixed_bend': (1, 2, 2), 'knob': (1, 2, 3), 'bend': (1, 2, 3)}
     """
     given = split(data, config)
-    fixed, steered, knob, bend = _whole(given, depth, config)
+    fixed, steered, fixed_bend, knob, bend = _whole(given, depth, config)
     kept, stopped = _validated(given, depth, config)
     unlabelled = _steered_alone(given, depth, config)
     chosen = kept["valid"].argmax(1)[:, None]  # (wrong, 1, trial)
@@ -118,7 +120,7 @@ def trained(data: str, depth: int, config: Config) -> dict[str, np.ndarray]:
         EARLY: stopped,
     }
     accuracy = np.stack([arms[name] for name in arm_names(config)], 1)
-    return {"accuracy": accuracy, "fixed": fixed, "knob": knob, "bend": bend}
+    return {"accuracy": accuracy, "fixed": fixed, "fixed_bend": fixed_bend, "knob": knob, "bend": bend}
 
 
 def _whole(given: Split, depth: int, config: Config) -> tuple[np.ndarray, ...]:
@@ -134,7 +136,9 @@ def _whole(given: Split, depth: int, config: Config) -> tuple[np.ndarray, ...]:
     reached = _tested(ensemble, given).reshape(len(config.wrong), len(values), config.seeds)
     name = "learning_rate_factor" if config.knob == "learning_rate" else config.knob
     courses = (path[each].values.reshape(*reached.shape, -1)[:, 0] for each in (name, f"{name}_bend"))
-    return reached[:, 1:], reached[:, 0], *courses
+    seen = helm.look(ensemble.trainer)
+    bend = np.where(seen.ready, seen.bend, np.nan).reshape(reached.shape)
+    return reached[:, 1:], reached[:, 0], bend[:, 1:], *courses
 
 
 def _steered_alone(given: Split, depth: int, config: Config) -> np.ndarray:

@@ -37,6 +37,7 @@ def run(config: Config) -> xr.Dataset:
     values = {
         "accuracy": ((*task, "arm", "trial"), stacked["accuracy"], {"long_name": "test accuracy"}),
         "fixed": ((*task, "value", "trial"), stacked["fixed"], {"long_name": "test accuracy"}),
+        "fixed_bend": ((*task, "value", "trial"), stacked["fixed_bend"], {"long_name": "bend at the end"}),
         "knob": ((*task, "trial", "time"), stacked["knob"], {"long_name": config.knob}),
         "bend": ((*task, "trial", "time"), stacked["bend"], {"long_name": "bend"}),
     }
@@ -58,8 +59,8 @@ def read(record: xr.Dataset) -> xr.Dataset:
     return record.assign(oracle=oracle, regret=oracle - record["accuracy"])
 
 
-def _unseen(record: xr.Dataset) -> np.ndarray:
-    """Which data sets and depths the law was not tuned on, (data, depth)."""
+def unseen(record: xr.Dataset) -> np.ndarray:
+    """Tell which data sets and depths the law was not tuned on, (data, depth)."""
     data, depth = record["data"].values == TUNED["data"], record["depth"].values == TUNED["depth"]
     return np.asarray(~np.logical_and.outer(data, depth))
 
@@ -70,7 +71,7 @@ def _mean(seen: xr.Dataset, values: xr.DataArray, wrong: float) -> np.ndarray | 
     if not chosen.any():
         return None
     own = values.isel(wrong=int(chosen.argmax())).transpose("data", "depth", "trial").values
-    return np.asarray(own[_unseen(seen)].mean(axis=0))
+    return np.asarray(own[unseen(seen)].mean(axis=0))
 
 
 def _regret(seen: xr.Dataset, *, arm: str = STEERED) -> Judgement:
