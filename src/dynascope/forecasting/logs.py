@@ -62,15 +62,8 @@ class Log:
 
     def rates(self) -> Series | None:
         """Learning rates, in the order of steps; of several columns (groups of parameters) the largest at each step."""
-        plain = {name: _plain(name) for name in self.names}
-        tests: tuple[Callable[[str], bool], ...] = (
-            lambda name: name in _RATES,
-            lambda name: name.endswith(tuple("_" + each for each in _RATES)),
-            lambda name: name.startswith(tuple(each + "_" for each in _RATES)),
-        )
-        chosen = next((found for test in tests if (found := [name for name in plain if test(plain[name])])), [])
         known: dict[float, float] = {}
-        for name in chosen:
+        for name in self.rate_names():
             for step, rate in zip(*self.read(name), strict=True):
                 if np.isfinite(step) and not np.isnan(rate):
                     known[float(step)] = max(float(rate), known.get(float(step), 0.0))
@@ -80,6 +73,15 @@ class Log:
             return None
         step = np.array(sorted(known))
         return step, np.array([known[each] for each in step])
+
+    def rate_names(self) -> list[str]:
+        """Columns that hold learning rates: one of this name, or one for each group, as Lightning's lr-Adam/pg1."""
+        tests: tuple[Callable[[str], bool], ...] = (
+            lambda name: name in _RATES,
+            lambda name: name.endswith(tuple("_" + each for each in _RATES)),
+            lambda name: name.startswith(tuple(each + "_" for each in _RATES)),
+        )
+        return next((found for test in tests if (found := [name for name in self.names if test(_plain(name))])), [])
 
 
 def _plain(name: str) -> str:
