@@ -150,9 +150,7 @@ def test_a_watched_run_that_diverged_ends_in_gaps(watched):
 
 def test_a_watched_run_without_its_loss(watched):
     record = watched[0].record.drop_vars("train_loss")
-    with pytest.raises(
-        ValueError, match=r"\(.*probe_loss.*\), got 'loss'; run.step\(loss=loss\) would have recorded it"
-    ):
+    with pytest.raises(ValueError, match=r"\(.*probe_loss.*\), got 'loss'; run.step was not told the loss"):
         read_curves(record)
 
 

@@ -111,13 +111,31 @@ def _of_record(record: xr.Dataset, asked: str, place: str) -> list[Curve]:
     """Curves of a record over step, or over trial and step."""
     if "step" not in record.coords or record["step"].dims != ("step",) or record["step"].dtype.kind not in "iuf":
         raise ValueError(f"{place} must have a coordinate step, as those of watch and Ensemble.train have")
+    step = record["step"].values.astype(float)
+    require_increasing(step, place)
+    values = _variable(record, asked, place)
+    if "trial" not in values.dims:
+        values = values.expand_dims("trial")
+    rates, unmeasured = _rates(record, values.sizes["trial"], place), _unmeasured(record)
+    curves = []
+    for value, rate in zip(values.transpose("trial", "step").values.astype(float), rates, strict=True):
+        finite, known = np.isfinite(value), np.isfinite(rate)
+        kept = finite | ~unmeasured
+        series = (step[known], rate[known]) if known.any() else None
+        curves.append(_curve(step[kept], np.where(finite, value, np.nan)[kept], series, asked, place))
+    return curves
+
+
+def _variable(record: xr.Dataset, asked: str, place: str) -> xr.DataArray:
+    """What is asked for: numbers over step, or over trial and step."""
     over_steps = [str(name) for name, each in record.data_vars.items() if "step" in each.dims]
     found = next((name for name in (asked, *_CALLED.get(asked, ())) if name in over_steps), None)
     if found is None:
-        usable = [name for name in over_steps if set(record[name].dims) <= {"trial", "step"}]
+        held = [name for name in over_steps if set(record[name].dims) <= {"trial", "step"} and name != "shape"]
+        untold = asked == "loss" and "probe_loss" in held
         raise ValueError(
-            f"quantity must be one that {place} holds over steps ({', '.join(usable)}), got {asked!r}"
-            + ("; run.step(loss=loss) would have recorded it" if asked == "loss" else "")
+            f"quantity must be one that {place} holds over steps ({', '.join(held)}), got {asked!r}"
+            + ("; run.step was not told the loss: ask for probe_loss" if untold else "")
         )
     values = record[found]
     if extra := [str(dim) for dim in values.dims if dim not in ("trial", "step")]:
@@ -127,18 +145,7 @@ def _of_record(record: xr.Dataset, asked: str, place: str) -> list[Curve]:
         )
     if values.dtype.kind not in "biuf" or not values.size:
         raise ValueError(f"{place} must hold numbers of {found}, got {values.size} of type {values.dtype}")
-    step = record["step"].values.astype(float)
-    require_increasing(step, place)
-    curves = values.astype(float).expand_dims([] if "trial" in values.dims else ["trial"]).transpose("trial", "step")
-    rates = _rates(record, len(curves), place)
-    unknown = _unmeasured(record)
-    found_curves = []
-    for each, rate in zip(curves.values, rates, strict=True):
-        kept = np.isfinite(each) | ~unknown
-        known = np.isfinite(rate)
-        series = (step[known], rate[known]) if known.any() else None
-        found_curves.append(_curve(step[kept], np.where(np.isfinite(each), each, np.nan)[kept], series, asked, place))
-    return found_curves
+    return values
 
 
 def _unmeasured(record: xr.Dataset) -> np.ndarray:
