@@ -14,7 +14,7 @@ ROWS = [
     {"records", "statistics"},
     {"models", "measure", "data"},
     {"networks", "monitor"},
-    {"imitation", "steering"},
+    {"imitation", "forecasting", "steering"},
     {"sweep"},
     {"plots"},
     {"experiments"},

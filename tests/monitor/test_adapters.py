@@ -111,7 +111,10 @@ def test_lightning_callback(stand_in, tmp_path):
     base = stand_in("lightning.pytorch", "Callback")
     module = mlp()
     module.device = torch.device("cpu")
-    trainer = SimpleNamespace(is_global_zero=True, global_step=0, estimated_stepping_batches=math.inf)
+    others, own = (torch.optim.SGD(each.parameters(), lr=rate) for each, rate in ((mlp(), 0.5), (module, 0.25)))
+    trainer = SimpleNamespace(
+        is_global_zero=True, global_step=0, estimated_stepping_batches=math.inf, optimizers=[others, own]
+    )
     callback = lightning.WatchCallback(vectors(), 2, out=tmp_path, slow=0)
     assert isinstance(callback, base)
     callback.on_train_start(trainer, module)
@@ -122,6 +125,7 @@ def test_lightning_callback(stand_in, tmp_path):
     record = open_run(tmp_path)
     assert record["step"].values.tolist() == [0, 2, 4]
     assert record["train_loss"].values[1:].tolist() == [0.25, 0.25]
+    assert record["learning_rate"].values.tolist() == [0.25] * 3
 
 
 def test_lightning_callback_does_nothing_in_other_processes(stand_in):
@@ -151,7 +155,9 @@ def test_hugging_face_callback(stand_in, tmp_path):
     )
     callback = huggingface.WatchCallback(({"input_values": x}, y), 2, out=tmp_path)
     assert isinstance(callback, base)
-    callback.on_train_begin(None, state, None, model=Model(), optimizer=None)
+    model = Model()
+    around = SimpleNamespace(optimizer=torch.optim.SGD(model.parameters(), lr=0.5))  # as accelerate has it
+    callback.on_train_begin(None, state, None, model=model, optimizer=around)
     for step in range(1, 5):
         state.global_step = step
         callback.on_step_end(None, state, None, model=None)
@@ -159,6 +165,15 @@ def test_hugging_face_callback(stand_in, tmp_path):
     record = open_run(tmp_path)
     assert record["step"].values.tolist() == [0, 2, 4]
     assert record["train_loss"].values[-1] == 0.75
+    assert record["learning_rate"].values.tolist() == [0.5] * 3
+
+
+def test_hugging_face_callback_takes_no_optimiser_of_another_kind(stand_in):
+    stand_in("transformers", "TrainerCallback")
+    state = SimpleNamespace(is_world_process_zero=True, global_step=0, max_steps=4, log_history=[])
+    callback = huggingface.WatchCallback(vectors(), 2)
+    callback.on_train_begin(None, state, None, model=mlp(), optimizer=SimpleNamespace(param_groups=[]))
+    assert "learning_rate" not in callback.run.record
 
 
 def test_nothing_else_is_there():

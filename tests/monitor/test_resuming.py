@@ -153,6 +153,7 @@ def test_lightning_continues_from_a_checkpoint_and_keeps_what_was_measured(tmp_p
 def test_lightning_measures_each_epoch(tmp_path):
     run, _ = _fit(tmp_path, 3, every="epoch")
     assert run.record["step"].values.tolist() == [0, 23, 46, 69]
+    assert set(run.record["learning_rate"].values.tolist()) == {0.1}
 
 
 @pytest.mark.ci
@@ -186,6 +187,7 @@ def test_the_hugging_face_trainer_continues_from_an_older_checkpoint(tmp_path):
     assert _steps(tmp_path / "run") == [0, 4, 5, 8]
     assert fit(9, str(tmp_path / "trainer" / "checkpoint-5")).folder == tmp_path / "run"
     assert _steps(tmp_path / "run") == [0, 4, 5, 8, 9]
+    assert open_run(tmp_path / "run")["learning_rate"].values[-1] == 0.0  # it falls to 0 in a line
     assert fit(2).folder == tmp_path / "run-2"
 
 

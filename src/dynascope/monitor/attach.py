@@ -79,7 +79,7 @@ def watch(
     loggers: objects with log(values, step).
     first_step: steps already done.
     resume: True continues in `out`, False beside it.
-    optimizer: whose gradients are read before its steps.
+    optimizer: whose learning rate and gradients are read.
     training: inputs that the probe must not hold.
     on_verdict: called with each new finding about health.
 

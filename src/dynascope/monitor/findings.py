@@ -18,6 +18,7 @@ VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
     "loss_fall": ((), "greatest fall of the training loss from one step to the next since the last measurement"),
     "losses_not_finite": ((), "training losses so far that are not finite"),
     "first_not_finite": ((), "step of the first training loss that is not finite"),
+    "learning_rate": ((), "learning rate, the largest of all groups"),
     "gradient_norm": ((), "norm of all gradients"),
     "gradient_size": (("weight",), "root mean square of gradients"),
     "gradient_change": ((), "change of gradients from a measurement to the next step"),

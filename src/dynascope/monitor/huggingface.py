@@ -11,6 +11,7 @@ from dynascope.monitor.following import Steer, Steering
 from dynascope.monitor.loggers import needs
 from dynascope.monitor.probing import Source, moved_to
 from dynascope.monitor.running import Run
+from dynascope.monitor.vitals import optimizer_of
 from dynascope.monitor.wrappers import sharded
 
 
@@ -32,10 +33,11 @@ class Watching:
     """What the callback does: it starts with the training, steps with every optimiser step, ends with the training.
 
     Arguments are those of `dynascope.watch` without the model; inputs are usually a dict of tensors, as a tokenizer
-    returns; a data set of such dicts serves too. The last loss that the Trainer logged is kept as train_loss. Every
-    checkpoint is measured, so that a training that continues from one can be checked to be the same run. steer:
-    function of run, model and optimizer that steers it, as `lambda run, model, optimizer: steer(run, Dropout(model))`;
-    with `out` a training that continues takes up the knob where it stood.
+    returns; a data set of such dicts serves too. The last loss that the Trainer logged is kept as train_loss, and the
+    learning rate. Every checkpoint is measured, so that a training that continues from one can be checked to be the
+    same run. steer: function of run, model and optimizer that steers it, as
+    `lambda run, model, optimizer: steer(run, Dropout(model))`; with `out` a training that continues takes up the knob
+    where it stood.
     """
 
     def __init__(
@@ -59,7 +61,8 @@ class Watching:
         """Begin in the process that measures."""
         if state.is_world_process_zero or sharded(model) or self._steer is not None:
             probe = moved_to(self._probe, next(model.parameters()).device)
-            known = {"steps": state.max_steps} if state.max_steps > 0 else {}
+            known: dict[str, Any] = {"steps": state.max_steps} if state.max_steps > 0 else {}
+            known["optimizer"] = optimizer_of(model, [optimizer])
             self.run = watch(model, probe, self._every, first_step=state.global_step, **(known | self._options))
         if self._steer is not None and self.run is not None:
             self.steering = self._steer(self.run, model, optimizer)

@@ -11,6 +11,7 @@ from dynascope.monitor.following import Steer, Steering
 from dynascope.monitor.loggers import needs
 from dynascope.monitor.probing import Source, moved_to
 from dynascope.monitor.running import Run
+from dynascope.monitor.vitals import optimizer_of
 from dynascope.monitor.wrappers import sharded
 
 
@@ -32,10 +33,10 @@ class Watching:
     """What the callback does: it starts with training, steps with every optimiser step, ends with the fit.
 
     Arguments are those of `dynascope.watch` without the model. part: name of the submodule of the LightningModule to
-    watch, by default the whole module, whose forward must return logits. The training loss is kept as train_loss.
-    Every checkpoint is measured, so that a fit that continues from one can be checked to be the same run. steer:
-    function of run, model and optimizer that steers it, as `lambda run, model, optimizer: steer(run, Dropout(model))`;
-    where the knob stands is kept in checkpoints.
+    watch, by default the whole module, whose forward must return logits. The training loss is kept as train_loss, and
+    the learning rate of the optimiser that trains it. Every checkpoint is measured, so that a fit that continues from
+    one can be checked to be the same run. steer: function of run, model and optimizer that steers it, as
+    `lambda run, model, optimizer: steer(run, Dropout(model))`; where the knob stands is kept in checkpoints.
     """
 
     def __init__(
@@ -60,7 +61,8 @@ class Watching:
             device = cast(torch.device, pl_module.device)
             probe = moved_to(self._probe, device)
             length = trainer.estimated_stepping_batches
-            known = {"steps": int(length)} if 0 < length < math.inf else {}
+            known: dict[str, Any] = {"steps": int(length)} if 0 < length < math.inf else {}
+            known["optimizer"] = optimizer_of(model, trainer.optimizers)
             self.run = watch(model, probe, self._every, first_step=trainer.global_step, **(known | self._options))
         if self._steer is not None and self.run is not None:
             self.steering = self._steer(self.run, model, trainer.optimizers[0])

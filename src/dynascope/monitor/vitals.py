@@ -6,7 +6,7 @@ each weight matrix, kept from a measurement to the step after it.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import SupportsFloat
+from typing import Any, SupportsFloat
 
 import numpy as np
 import torch
@@ -31,7 +31,7 @@ class Vitals:
     """All that is collected of one run; its numbers are taken at a measurement.
 
     training: the training inputs, a tensor or a Dataset, among which samples of the probe are looked for.
-    optimizer: just before whose steps gradients can be read.
+    optimizer: just before whose steps gradients can be read, and whose learning rate is kept.
     """
 
     def __init__(
@@ -41,8 +41,7 @@ class Vitals:
         training: Given[torch.Tensor | Dataset[object] | None] = None,
         optimizer: Given[torch.optim.Optimizer | None] = None,
     ) -> None:
-        while optimizer is not None and hasattr(optimizer, "optimizer"):  # that of accelerate or Lightning around it
-            optimizer = optimizer.optimizer
+        optimizer = _inner(optimizer)
         if not isinstance(optimizer, torch.optim.Optimizer | None):
             raise ValueError(
                 f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}; hand in the one that steps"
@@ -54,7 +53,8 @@ class Vitals:
 
     def measure(self, features: Features, task: Task) -> Numbers:
         """Give all numbers since the last measurement."""
-        return self._fixed | signs(features, self._probe, task) | self.weights.measure() | self.losses.take()
+        found = self._fixed | signs(features, self._probe, task) | self.weights.measure() | self.losses.take()
+        return found if self._optimizer is None else found | learning_rate(self._optimizer)
 
     def hook(self, read: Callable[[], None]) -> None:
         """Call what reads gradients just before each step of the optimiser, until it is closed."""
@@ -65,6 +65,41 @@ class Vitals:
         """Let the optimiser go."""
         if self._hook is not None:
             self._hook.remove()
+
+
+def _inner(optimizer: Any) -> Any:
+    """The optimiser that one of accelerate or Lightning is around."""
+    while hasattr(optimizer, "optimizer"):
+        optimizer = optimizer.optimizer
+    return optimizer
+
+
+def learning_rate(optimizer: torch.optim.Optimizer) -> Numbers:
+    """Rate of an optimiser as it stands, the largest of its groups; nothing where it chooses its own (Adafactor).
+
+    >>> groups = [{"params": [nn.Parameter(torch.ones(1))], "lr": rate} for rate in (0.1, 0.2)]
+    >>> learning_rate(torch.optim.SGD(groups))
+    {'learning_rate': 0.2}
+    """
+    rates = [float(group["lr"]) for group in optimizer.param_groups if group.get("lr") is not None]
+    return {"learning_rate": max(rates)} if rates else {}
+
+
+def optimizer_of(model: nn.Module, candidates: Iterable[object]) -> torch.optim.Optimizer | None:
+    """The first optimiser of a trainer that trains something of a model.
+
+    >>> nets = nn.Linear(1, 1), nn.Linear(1, 1)
+    >>> first, second = (torch.optim.SGD(net.parameters()) for net in nets)
+    >>> optimizer_of(nets[1], [None, first, second]) is second
+    True
+    """
+    own = set(map(id, model.parameters()))
+    for each in map(_inner, candidates):
+        if isinstance(each, torch.optim.Optimizer):
+            trained = (parameter for group in each.param_groups for parameter in group["params"])
+            if any(id(parameter) in own for parameter in trained):
+                return each
+    return None
 
 
 def leaked(probe: Probe, training: Given[torch.Tensor | Dataset[object]]) -> float:
