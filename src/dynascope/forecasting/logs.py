@@ -63,17 +63,17 @@ class Log:
 
     def rates(self) -> Series | None:
         """Learning rates, in the order of steps; of several columns (groups of parameters) the largest at each step."""
-        known: dict[float, float] = {}
-        for name in self.rate_names():
-            for step, rate in zip(*self.read(name), strict=True):
-                if np.isfinite(step) and not np.isnan(rate):
-                    known[float(step)] = max(float(rate), known.get(float(step), 0.0))
-                if rate < 0 or np.isinf(rate):
-                    raise ValueError(f"learning rates must be finite and at least 0, {self.place} has {rate:g}")
-        if not known:
+        found = [self.read(name) for name in self.rate_names()]
+        step, rate = (np.concatenate([each[at] for each in found] or [np.empty(0)]) for at in (0, 1))
+        if (wrong := (rate < 0) | np.isinf(rate)).any():
+            raise ValueError(f"learning rates must be finite and at least 0, {self.place} has {rate[wrong][0]:g}")
+        known = np.isfinite(step) & ~np.isnan(rate)
+        if not known.any():
             return None
-        step = np.array(sorted(known))
-        return step, np.array([known[each] for each in step])
+        steps, place = np.unique(step[known], return_inverse=True)
+        largest = np.zeros(len(steps))
+        np.maximum.at(largest, place, rate[known])
+        return steps, largest
 
     def rate_names(self) -> list[str]:
         """Columns that hold learning rates: one of this name, or one for each group, as Lightning's lr-Adam/pg1."""
