@@ -3,9 +3,11 @@
 `make fuzz` gives many more inputs, other ones each time.
 """
 
+import functools
 import json
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 from unittest import mock
 
@@ -17,10 +19,12 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import OLD
+from torch.utils.tensorboard import SummaryWriter
 
 from dynascope import load, save
 from dynascope.data import images
 from dynascope.data.folder import data_sets
+from dynascope.forecasting.curves import read_curves
 from dynascope.imitation import class_means
 from dynascope.models.elastic.recorded import load_class_means
 from dynascope.monitor import journal, open_run
@@ -50,7 +54,7 @@ def _records(*names):
 
 @given(
     _records("watched.nc", "ensemble.nc", "mode_equation.nc", "locally_elastic.nc"),
-    st.sampled_from([load, load, open_run, class_means, load_class_means]),
+    st.sampled_from([load, load, open_run, class_means, load_class_means, read_curves]),
 )
 def test_records(thing, reader):
     with promise.world():
@@ -119,8 +123,47 @@ def test_arrays(thing):
 def test_journals(thing):
     with promise.world():
         thing.put(Path("watched", journal.NAME))
-        for reader in (open_run, class_means, journal.status):
+        for reader in (open_run, class_means, journal.status, read_curves):
             promise.read(lambda reader=reader: reader(Path("watched")), kind="journal", names=["watched"])
+
+
+_ROWS = [{"step": step, "train/loss": 1 / (1 + step), "lr": 0.1} for step in range(4)]
+_CSV = "step,loss,lr\n" + "".join(f"{row['step']},{row['train/loss']},{row['lr']}\n" for row in _ROWS)
+
+
+def _lines(rows):
+    return strategies.Thing("bytes", "".join(json.dumps(row) + "\n" for row in rows).encode())
+
+
+@functools.cache
+def _events():
+    with tempfile.TemporaryDirectory() as folder:
+        with SummaryWriter(folder) as writer:
+            for row in _ROWS:
+                writer.add_scalar("train/loss", row["train/loss"], row["step"])
+        return next(Path(folder).iterdir()).read_bytes()
+
+
+LOGS = {
+    "log.csv": strategies.damaged(_CSV.encode),
+    "log.json": st.one_of(
+        strategies.spoiled({"step": [0, 1, 2], "loss": [3.0, 2.0, 1.0], "lr": [0.1, 0.1, 0.1]}).map(strategies.as_json),
+        strategies.spoiled({"log_history": _ROWS}).map(strategies.as_json),
+    ),
+    "log.jsonl": st.one_of(
+        st.lists(strategies.spoiled(_ROWS[0]), min_size=1, max_size=3).map(lambda extra: _lines([*_ROWS[1:], *extra])),
+        strategies.damaged(lambda: _lines(_ROWS).content),
+    ),
+    "events.out.tfevents.0": strategies.damaged(_events),
+}
+
+
+@given(data=st.data())
+@pytest.mark.parametrize("name", LOGS)
+def test_logs(name, data):
+    with promise.world():
+        data.draw(st.one_of(LOGS[name], LOGS[name], strategies.foreign)).put(Path(name))
+        promise.read(lambda: read_curves(name), kind=f"log {Path(name).suffix}", names=[name])
 
 
 _START = json.loads(JOURNAL.read_bytes().splitlines()[0].partition(b" ")[2])

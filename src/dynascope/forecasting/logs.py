@@ -5,6 +5,7 @@ name: upper case and the signs between words do not count, so that `Train/Loss` 
 """
 
 import csv
+import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -62,17 +63,17 @@ class Log:
 
     def rates(self) -> Series | None:
         """Learning rates, in the order of steps; of several columns (groups of parameters) the largest at each step."""
-        known: dict[float, float] = {}
-        for name in self.rate_names():
-            for step, rate in zip(*self.read(name), strict=True):
-                if np.isfinite(step) and not np.isnan(rate):
-                    known[float(step)] = max(float(rate), known.get(float(step), 0.0))
-                if rate < 0 or np.isinf(rate):
-                    raise ValueError(f"learning rates must be finite and at least 0, {self.place} has {rate:g}")
-        if not known:
+        found = [self.read(name) for name in self.rate_names()]
+        step, rate = (np.concatenate([each[at] for each in found] or [np.empty(0)]) for at in (0, 1))
+        if (wrong := (rate < 0) | np.isinf(rate)).any():
+            raise ValueError(f"learning rates must be finite and at least 0, {self.place} has {rate[wrong][0]:g}")
+        known = np.isfinite(step) & ~np.isnan(rate)
+        if not known.any():
             return None
-        step = np.array(sorted(known))
-        return step, np.array([known[each] for each in step])
+        steps, place = np.unique(step[known], return_inverse=True)
+        largest = np.zeros(len(steps))
+        np.maximum.at(largest, place, rate[known])
+        return steps, largest
 
     def rate_names(self) -> list[str]:
         """Columns that hold learning rates: one of this name, or one for each group, as Lightning's lr-Adam/pg1."""
@@ -166,7 +167,7 @@ def read_log(path: Path) -> Log:
         raise FileNotFoundError(f"there is no file or folder {place}")
     if path.is_dir() and (path / _STATE).is_file():
         return read_log(path / _STATE)
-    if path.is_dir() or _EVENTS in path.name:
+    if path.is_dir() or (path.is_file() and _EVENTS in path.name):
         return _events(path, place)
     kinds: dict[str, Callable[[Path, str], Mapping[str, Any]]] = {
         ".csv": _csv,
@@ -194,7 +195,7 @@ def _text(path: Path, place: str) -> str:
 
 def _csv(path: Path, place: str) -> dict[str, list[Any]]:
     try:
-        header, *rows = [row for row in csv.reader(_text(path, place).splitlines(), strict=True) if row]
+        header, *rows = [row for row in csv.reader(io.StringIO(_text(path, place)), strict=True) if row]
     except csv.Error as error:
         raise ValueError(f"{place} is no table of comma-separated values: {error}") from error
     names = [name.strip() for name in header]
@@ -230,14 +231,14 @@ def _json(path: Path, place: str) -> Mapping[str, Any]:
 
 def _json_lines(path: Path, place: str) -> Mapping[str, Any]:
     text = _text(path, place)
-    lines = text.splitlines()
+    lines = text.split("\n")
     rows = []
     for at, line in enumerate(lines):
         try:
             if line.strip():
                 rows.append(plain_json(line))
         except (ValueError, RecursionError) as error:
-            if rows and at == len(lines) - 1 and not text.endswith("\n"):  # it is being written
+            if rows and at == len(lines) - 1:  # it is being written
                 break
             raise ValueError(f"{place} must hold a JSON object in each line, line {at + 1} is none: {error}") from error
     return _columns(rows, place)
