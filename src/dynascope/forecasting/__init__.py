@@ -1,1 +1,6 @@
-"""The rest of a training run, with bands: what is read of it, the learning rate it will have, and what follows."""
+"""The rest of a run, from what was seen of it: curves, candidates that continue them, and how they are combined.
+
+`curves` and `schedules` read what is given, `seen` lays curves of the same steps side by side, `candidates` continue
+them, `backtests` lets candidates forecast what was seen already, `evidence` weighs them by that and by what other runs
+taught, `refusals` says where nothing can be known, `forecast` is what users meet.
+"""

@@ -1,0 +1,73 @@
+"""As earlier runs went: their curves are shapes, shifted to where this one stands and stretched as it was so far.
+
+Where learning rates change, that is half of it, and the law of these runs (`schedule`) the other half: a larger network
+falls further than a smaller one that is shifted to it, and less far than the law, which scales with the fall so far.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynascope.forecasting.candidates.schedule import MULTI_POWER, MultiPower
+from dynascope.forecasting.candidates.shapes import RECORDS, Fit, least_squares, mixed
+from dynascope.forecasting.pace import Pace
+from dynascope.forecasting.seen import Seen
+
+_STRETCH = (0.5, 2.0)
+_SAME = 0.08  # of the largest rate: schedules that differ less, everywhere, are the same
+_SHORT = 0.98  # of the way that an earlier run must have come
+
+
+@dataclass(frozen=True)
+class Known:
+    """A run that is known to its end: step, value (record,), and its pace, in steps."""
+
+    step: np.ndarray
+    value: np.ndarray
+    pace: Pace | None = None
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """Earlier runs of the same schedule that went at least as far.
+
+    >>> NONE.fit(Seen(np.array([0.5, 1.0]), np.ones((1, 2))), np.array([2.0])) is None
+    True
+    """
+
+    runs: tuple[Known, ...]
+    law: MultiPower = MULTI_POWER
+    name: str = "earlier runs"
+
+    def fit(self, seen: Seen, ahead: np.ndarray) -> Fit | None:
+        """Continue curves as earlier runs went on, those more that went alike so far."""
+        times = np.concatenate([seen.x, ahead]) * seen.scale
+        shapes = [np.interp(times, each.step, each.value) for each in self.runs if _alike(each, seen, times[-1])]
+        if not shapes:
+            return None
+        table = np.stack(shapes)
+        past, future = table[:, : len(seen.x)], table[:, len(seen.x) :]
+        _, plain, misfit = least_squares(seen, past, future)
+        apart = past - past.mean(1, keepdims=True)
+        height = (seen.y @ apart.T) / ((apart**2).sum(1) + 1e-300)
+        stretch = np.clip((height + 1) / 2, *_STRETCH)  # half of what the past says: it shows little of the slope ahead
+        continued = seen.level[:, None, None] + stretch[..., None] * (future - (past @ seen.recent)[:, None])
+        found = mixed(continued, plain, misfit, -0.5 * min(len(seen.x), RECORDS) * np.log(misfit))
+        by_law = self.law.fit(seen, ahead)
+        if by_law is None:
+            return found
+        apart = np.hypot(found.spread / 2, by_law.spread / 2) + np.abs(found.mean - by_law.mean) / 2
+        return Fit((found.mean + by_law.mean) / 2, apart, found.plain, found.misfit)
+
+
+def _alike(run: Known, seen: Seen, end: float) -> bool:
+    if run.step[-1] < _SHORT * end or run.step[0] > 0.5 * seen.scale:
+        return False
+    if run.pace is None or seen.pace is None:
+        return run.pace is None and seen.pace is None
+    times = np.linspace(max(run.step[0], seen.pace.time[0] * seen.scale), end, 200)
+    own = np.interp(times, seen.pace.time * seen.scale, seen.pace.rate)
+    return bool(np.abs(own - np.interp(times, run.pace.time, run.pace.rate)).max() < _SAME)
+
+
+NONE = Earlier(())

@@ -1,0 +1,171 @@
+"""How far each candidate is to be believed: by its backtests on this run, as other runs taught to read them.
+
+A small network, shared by all candidates, takes what the backtests of one say, and how its forecast lies to the others,
+and gives it a weight and a width. The forecast is the mixture of normal distributions that comes out. What the network
+has learnt (`learning`) ships as numbers in prior.json.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from scipy.special import ndtr
+
+from dynascope.forecasting.backtests import Backtests, backtest, continue_all
+from dynascope.forecasting.candidates import CANDIDATES
+from dynascope.forecasting.candidates.shapes import Candidate
+from dynascope.forecasting.seen import Seen
+
+LEVELS = (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975)
+PRIOR = Path(__file__).with_name("prior.json")
+
+
+@dataclass(frozen=True)
+class Clues:
+    """What is known of the forecast of each curve at one time ahead.
+
+    own: of each candidate, (curve, candidate, clue); common: (curve, clue)
+    place: forecasts from the last value on, in units of `unit`, NaN for those who are silent, (curve, candidate)
+    unit: what the last value was wrong by in the past, about, (curve,)
+    """
+
+    own: np.ndarray
+    common: np.ndarray
+    place: np.ndarray
+    unit: np.ndarray
+
+
+class Prior(msgspec.Struct, frozen=True):
+    """Numbers of the network, and the levels at which its quantiles are read so that bands hold.
+
+    ratios: how far ahead, ascending; levels: to be read for each of `LEVELS`, (ratio, level)
+    """
+
+    made: str
+    inputs: list[list[float]]
+    offsets: list[float]
+    outputs: list[list[float]]
+    candidates: list[list[float]]
+    wide: list[float]
+    ratios: list[float]
+    levels: list[list[float]]
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Normal distributions of each curve: weight, mean, width, (curve, part), in the curve's own units."""
+
+    weight: np.ndarray
+    mean: np.ndarray
+    width: np.ndarray
+
+    def with_noise(self, noise: float) -> "Mixture":
+        """The same of single records, which scatter about what was averaged."""
+        return Mixture(self.weight, self.mean, np.sqrt(self.width**2 + noise**2))
+
+    def below(self, value: np.ndarray) -> np.ndarray:
+        """Probability of less than a value, (curve,)."""
+        return np.asarray((self.weight * ndtr((value[:, None] - self.mean) / self.width)).sum(1))
+
+    def quantile(self, levels: np.ndarray) -> np.ndarray:
+        """Values at levels (level,) or (curve, level), by bisection, (curve, level).
+
+        >>> Mixture(*(np.array([[each]]) for each in (1.0, 5.0, 2.0))).quantile(np.array([0.5])).round(6).tolist()
+        [[5.0]]
+        """
+        levels = np.broadcast_to(levels, (len(self.mean), np.shape(levels)[-1]))
+        low = np.repeat((self.mean - 9 * self.width).min(1)[:, None], levels.shape[1], 1)
+        high = np.repeat((self.mean + 9 * self.width).max(1)[:, None], levels.shape[1], 1)
+        mean, width, weight = (each[:, None] for each in (self.mean, self.width, self.weight))
+        for _ in range(50):
+            middle = (low + high) / 2
+            short = (weight * ndtr((middle[..., None] - mean) / width)).sum(-1) < levels
+            low, high = np.where(short, middle, low), np.where(short, high, middle)
+        return (low + high) / 2
+
+
+def clues(seen: Seen, ahead: np.ndarray, candidates: Sequence[Candidate] = CANDIDATES) -> list[Clues]:
+    """Collect what is known of the forecast at each time ahead."""
+    mean, spread, _, misfit = continue_all(seen, ahead, candidates)
+    tests = backtest(seen, candidates)
+    unit = _unit(seen, tests)[:, None]
+    return [
+        _clues(seen, float(time), mean[:, :, place], spread[:, :, place], misfit, tests, unit)
+        for place, time in enumerate(ahead)
+    ]
+
+
+def _unit(seen: Seen, tests: Backtests | None) -> np.ndarray:
+    erred = seen.range / 2 if tests is None else np.sqrt((tests.size[:, :, 0] ** 2).mean(1))
+    least = 1e-9 + 1e-6 * np.abs(seen.last)
+    return np.asarray(0.8 * erred + 0.2 * seen.noise + 0.02 * seen.range + least)
+
+
+def _clues(
+    seen: Seen,
+    time: float,
+    mean: np.ndarray,
+    spread: np.ndarray,
+    misfit: np.ndarray,
+    tests: Backtests | None,
+    unit: np.ndarray,
+) -> Clues:
+    size, bias = (np.ones_like(mean), np.zeros_like(mean)) if tests is None else tests.at(time)
+    if tests is not None:
+        size, bias = size / unit, bias / unit
+    place = (mean - seen.last[:, None]) / unit
+    middle = np.nanmedian(place, 1, keepdims=True)
+    own = [
+        np.log(np.nan_to_num(size, nan=1.0) + 0.02),
+        np.arcsinh(np.nan_to_num(bias)),
+        np.arcsinh(place),
+        np.arcsinh(place - middle),
+        np.log1p(spread / unit),
+        np.log(misfit) / 4,
+    ]
+    one, pace = np.ones(len(mean)), seen.pace
+    past, future = (0.0, 0.0) if pace is None else (pace.changes(0.0, 1.0), pace.changes(1.0, time))
+    unit = unit[:, 0]
+    common = [
+        np.log(time) * one,
+        np.log(len(seen.x)) / 2 * one,
+        np.log(seen.noise / unit + 1e-3) / 2,
+        np.log(unit / (np.abs(seen.last) + 1e-12) + 1e-4) / 3,
+        float(tests is not None) * one,
+        (seen.last - seen.y.min(1)) / (seen.range + 1e-12),
+        np.log(np.nanstd(place, 1) + 0.05),
+        float(pace is not None) * one,
+        past / 2 * one,
+        future / 2 * one,
+    ]
+    return Clues(np.nan_to_num(np.stack(own, -1)), np.stack(common, -1), place, unit)
+
+
+def mixture(given: Clues, last: np.ndarray, prior: Prior) -> Mixture:
+    """Weigh candidates. The last part is a wide one about the last value, for what no candidate foresees."""
+    curves, count = given.place.shape
+    own = given.own.shape[-1]
+    table, output = np.asarray(prior.inputs), np.asarray(prior.outputs)
+    hidden = given.own @ table[:own] + (given.common @ table[own:-count])[:, None] + table[-count:]
+    found = np.tanh(hidden + np.asarray(prior.offsets)) @ output + np.asarray(prior.candidates)
+    score = np.where(np.isfinite(given.place), found[..., 0], -np.inf)
+    wide = np.broadcast_to(np.asarray(prior.wide), (curves, 1, 2))
+    score = np.concatenate([score, wide[..., 0]], 1)
+    width = np.exp(np.concatenate([np.clip(found[..., 1], -6, 3), wide[..., 1]], 1))
+    odds = np.exp(score - score.max(1, keepdims=True))
+    place = np.concatenate([np.nan_to_num(given.place), np.zeros((curves, 1))], 1)
+    unit = given.unit[:, None]
+    return Mixture(odds / odds.sum(1, keepdims=True), last[:, None] + unit * place, unit * width)
+
+
+def read_levels(prior: Prior, ratio: float) -> np.ndarray:
+    """Levels of the mixture at which its quantiles hold, for a forecast that reaches so far ahead, (level,)."""
+    table = np.asarray(prior.levels)
+    return np.array([np.interp(np.log(ratio), np.log(prior.ratios), column) for column in table.T])
+
+
+def load_prior(path: Path = PRIOR) -> Prior:
+    """Read what other runs taught."""
+    return msgspec.json.decode(path.read_bytes(), type=Prior)

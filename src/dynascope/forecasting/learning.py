@@ -1,0 +1,189 @@
+"""Learn from other runs how backtests are to be read: the network of `evidence`, by the CRPS of its forecasts.
+
+Every curve is cut at many moments and forecast at several times ahead, as a user would, and the network is trained on
+what then happened. Errors count in units of the curve, so that runs of all kinds count.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import erf
+
+from dynascope.forecasting.candidates import CANDIDATES
+from dynascope.forecasting.candidates.shapes import Candidate
+from dynascope.forecasting.evidence import LEVELS, Clues, Mixture, Prior, clues, mixture
+from dynascope.forecasting.pace import pace_of
+from dynascope.forecasting.seen import Seen, averaged, in_time
+
+SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+_AHEAD = (0.25, 0.5, 1.0)  # of the way to the end
+_HIDDEN, _BATCH, _STEPS, _RATE, _DECAY = 16, 1024, 1500, 0.01, 1e-4
+_FAR = 10.0  # units: further away counts as this far, or single curves that break would decide alone
+_BINS = np.log([1.06, 1.15, 1.4, 1.8, 2.5, 4.0, 7.0])
+
+
+@dataclass(frozen=True)
+class Group:
+    """Curves of the same steps and learning rates: step (record,), value (curve, record), rate (record,) or None.
+
+    candidates: those that forecast them.
+    """
+
+    name: str
+    step: np.ndarray
+    value: np.ndarray
+    rate: np.ndarray | None = None
+    candidates: tuple[Candidate, ...] = CANDIDATES
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Forecasts that were judged: clues, what happened (in units, from the last value), and where rows come from."""
+
+    given: Clues
+    happened: np.ndarray
+    last: np.ndarray
+    ratio: np.ndarray
+    share: np.ndarray
+    ahead: np.ndarray
+    group: np.ndarray
+    curve: np.ndarray
+
+    def take(self, chosen: np.ndarray) -> "Rows":
+        """Some of the rows."""
+        given = Clues(*(each[chosen] for each in vars(self.given).values()))
+        return Rows(given, *(each[chosen] for name, each in vars(self).items() if name != "given"))
+
+    def forecast(self, prior: Prior) -> Mixture:
+        """What the network says, in units from the last value."""
+        own = Clues(self.given.own, self.given.common, self.given.place, np.ones(len(self.last)))
+        return mixture(own, np.zeros(len(self.last)), prior)
+
+
+def cut(group: Group, share: float) -> tuple[Seen, float, float]:
+    """What has been seen of curves after a share of their records, and the shift and scale of their time."""
+    records = max(round(share * len(group.step)), 4)
+    step = group.step[:records]
+    kept = [averaged(step, each) for each in group.value[:, :records]]
+    x = kept[0][0]
+    shift, _ = in_time(x)
+    scale = float(step[-1] + shift)
+    pace = None if group.rate is None else pace_of(group.step, group.rate, shift, scale)
+    return Seen((x + shift) / scale, np.stack([each for _, each, _ in kept]), pace, scale), shift, scale
+
+
+def rows(groups: list[Group], shares: tuple[float, ...] = SHARES, ends: tuple[float, ...] = _AHEAD) -> Rows:
+    """Cut curves at shares, and forecast them some of the way to their ends."""
+    return _joined(list(_rows(groups, shares, ends)))
+
+
+def _rows(groups: list[Group], shares: tuple[float, ...], ends: tuple[float, ...]) -> Iterator[Rows]:
+    for number, group in enumerate(groups):
+        for share in shares:
+            seen, shift, scale = cut(group, share)
+            records = max(round(share * len(group.step)), 4)
+            left = len(group.step) - records
+            places = sorted({records - 1 + max(round(part * left), 1) for part in ends})
+            times = (group.step[places] + shift) / scale
+            for time, place, given in zip(times, places, clues(seen, times, group.candidates), strict=True):
+                one = np.ones(len(seen.y))
+                happened = (group.value[:, place] - seen.last) / given.unit
+                ahead = (place - records + 1) / left
+                yield Rows(
+                    given, happened, seen.last, time * one, share * one, ahead * one,
+                    np.full(len(one), number), np.arange(len(one)),
+                )  # fmt: skip
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    def column(name: str, of: Callable[[Rows], object]) -> np.ndarray:
+        return np.concatenate([getattr(of(each), name) for each in parts])
+
+    given = Clues(*(column(name, lambda each: each.given) for name in vars(parts[0].given)))
+    return Rows(given, *(column(name, lambda each: each) for name in vars(parts[0]) if name != "given"))
+
+
+def learn(data: Rows, weight: np.ndarray, *, seed: int = 0, steps: int = _STEPS, made: str = "") -> Prior:
+    """Train the network on rows, weighted."""
+    columns = (data.given.own, data.given.common, np.nan_to_num(np.clip(data.given.place, -_FAR, _FAR)))
+    arrays = [*columns, np.isfinite(data.given.place), np.clip(data.happened, -_FAR, _FAR), weight / weight.mean()]
+    given = [np.asarray(each, np.float32) for each in arrays]
+    sizes = data.given.own.shape[-1] + data.given.common.shape[-1] + len(CANDIDATES)
+    keys = jax.random.split(jax.random.PRNGKey(seed), 2)
+    numbers = {
+        "inputs": 0.2 * jax.random.normal(keys[0], (sizes, _HIDDEN)),
+        "offsets": jnp.zeros(_HIDDEN),
+        "outputs": 0.1 * jax.random.normal(keys[1], (_HIDDEN, 2)),
+        "candidates": jnp.zeros((len(CANDIDATES), 2)),
+        "wide": jnp.array([-3.0, 1.0]),
+    }
+    numbers = jax.tree.map(lambda each: each.astype(jnp.float32), numbers)
+    first = second = jax.tree.map(jnp.zeros_like, numbers)
+    rng = np.random.default_rng(seed)
+    for step in range(1, steps + 1):
+        batch = rng.integers(0, len(weight), _BATCH)
+        rate = _RATE * (1 - 0.95 * step / steps)
+        numbers, first, second = _adam(numbers, first, second, step, rate, *(each[batch] for each in given))
+    found = {name: np.asarray(each, float).round(4).tolist() for name, each in numbers.items()}
+    return Prior(made=made, ratios=[1.0, 10.0], levels=[list(LEVELS)] * 2, **found)
+
+
+@jax.jit
+def _adam(numbers, first, second, step, rate, *given):  # type: ignore[no-untyped-def]
+    slope = jax.grad(_loss)(numbers, *given)
+    first = jax.tree.map(lambda a, b: 0.9 * a + 0.1 * b, first, slope)
+    second = jax.tree.map(lambda a, b: 0.99 * a + 0.01 * b**2, second, slope)
+    moved = jax.tree.map(
+        lambda w, a, b: w - rate * (a / (1 - 0.9**step)) / (jnp.sqrt(b / (1 - 0.99**step)) + 1e-8),
+        numbers, first, second,
+    )  # fmt: skip
+    return moved, first, second
+
+
+def _loss(numbers, own, common, place, speaks, happened, weight):  # type: ignore[no-untyped-def]
+    count = len(CANDIDATES)
+    table = numbers["inputs"]
+    hidden = own @ table[: own.shape[-1]] + (common @ table[own.shape[-1] : -count])[:, None] + table[-count:]
+    found = jnp.tanh(hidden + numbers["offsets"]) @ numbers["outputs"] + numbers["candidates"]
+    wide = jnp.broadcast_to(numbers["wide"], (len(own), 1, 2))
+    score = jnp.concatenate([jnp.where(speaks > 0, found[..., 0], -1e9), wide[..., 0]], 1)
+    width = jnp.exp(jnp.concatenate([jnp.clip(found[..., 1], -6, 3), wide[..., 1]], 1))
+    mean = jnp.concatenate([place, jnp.zeros((len(own), 1))], 1)
+    shrink = sum((numbers[name] ** 2).sum() for name in ("inputs", "outputs", "candidates"))
+    return (weight * crps(jax.nn.softmax(score), mean, width, happened)).mean() + _DECAY * shrink
+
+
+def crps(weight, mean, width, value):  # type: ignore[no-untyped-def]
+    """Continuous ranked probability score of a mixture of normal distributions, (row,); in closed form.
+
+    >>> one = jnp.ones((1, 1))
+    >>> round(float(crps(one, 0 * one, one, jnp.zeros(1))[0]), 4)  # (√2 − 1)/√π
+    0.2337
+    """
+    far = (weight * _distance(value[:, None] - mean, width)).sum(-1)
+    both = jnp.sqrt(width[:, :, None] ** 2 + width[:, None] ** 2)
+    among = (weight[:, :, None] * weight[:, None] * _distance(mean[:, :, None] - mean[:, None], both)).sum((-1, -2))
+    return far - among / 2
+
+
+def _distance(mean, width):  # type: ignore[no-untyped-def]
+    """E|X| of a normal variable."""
+    z = mean / width
+    return mean * erf(z / np.sqrt(2)) + 2 * width * jnp.exp(-z * z / 2) / np.sqrt(2 * np.pi)
+
+
+def calibrated(prior: Prior, below: np.ndarray, ratio: np.ndarray, weight: np.ndarray) -> Prior:
+    """Move the levels so that bands hold: below is the mixture's probability of less than what happened, on runs that
+    the network was not trained on; ratio says how far ahead.
+    """
+    table = []
+    for centre in _BINS:
+        near = weight * np.exp(-0.5 * ((np.log(ratio) - centre) / 0.15) ** 2)
+        order = np.argsort(below)
+        share = np.cumsum(near[order]) / near.sum()
+        table.append([round(float(np.interp(level, share, below[order])), 5) for level in LEVELS])
+    kept: Mapping[str, object] = {name: getattr(prior, name) for name in prior.__struct_fields__}
+    return Prior(**{**kept, "ratios": np.exp(_BINS).round(4).tolist(), "levels": table})

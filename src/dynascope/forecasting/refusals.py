@@ -1,0 +1,78 @@
+"""Where nothing can be known: what is said instead of a forecast. The band is then as wide as is honest."""
+
+import numpy as np
+
+from dynascope.forecasting.curves import Curve
+from dynascope.forecasting.seen import averaged
+
+_FEWEST = 6  # finite records
+_LOST = 2  # records at the end that are not finite: one may be a slip of the log
+_JUMP = 10.0  # typical differences of neighbours
+_SURE = 3.0  # standard errors
+
+
+def refusal(curve: Curve, *, rising: bool, rates_known: bool) -> str:
+    """The reason why a curve cannot be forecast, in words, or nothing.
+
+    rising: whether it gets better upwards. rates_known: whether its future learning rates are known, or never changed.
+
+    >>> refusal(Curve(np.array([0.0, 1.0]), np.array([2.0, 1.0]), None, "loss"), rising=False, rates_known=True)
+    'too short: 2 records of loss are known, 6 are needed'
+    """
+    finite = np.isfinite(curve.value)
+    if finite.sum() < _FEWEST:
+        return f"too short: {finite.sum()} records of {curve.name} are known, {_FEWEST} are needed"
+    if not finite[-1] and (not finite[-_LOST:].any() or finite[:-1].all()):
+        first = curve.step[np.flatnonzero(finite)[-1] + 1]
+        return f"diverged: {curve.name} is not finite from step {first:.12g} on"
+    step, value, _ = averaged(curve.step[finite], curve.value[finite])
+    worse = -value if rising else value
+    if reason := _diverging(step, worse, curve.name):
+        return reason
+    if reason := _broken(step, worse, curve.name):
+        return reason
+    if _still(worse):
+        return f"not learning: {curve.name} has not changed by more than its noise"
+    if not rates_known:
+        return (
+            "schedule unknown: the learning rate has changed on the way, and what it will be is not known; give "
+            "schedule=…"
+        )
+    return ""
+
+
+def _diverging(step: np.ndarray, worse: np.ndarray, name: str) -> str:
+    """A curve that ends far above where it began, and still climbs."""
+    third = max(len(worse) // 3, 2)
+    noise = _noise(worse)
+    begun, best, now = worse[:third].max(), worse.min(), worse[-1]
+    climbs = worse[-1] - worse[-third] > max(_SURE * noise, 0.05 * abs(best))
+    if climbs and now > begun + max(begun - best, _SURE * noise) and np.argmax(worse) >= len(worse) - third:
+        return f"diverging: {name} was best at step {step[np.argmin(worse)]:.12g} and has grown worse than it began"
+    return ""
+
+
+def _broken(step: np.ndarray, worse: np.ndarray, name: str) -> str:
+    """A sudden worsening that stays: what came before says little of what comes."""
+    change = np.diff(worse)
+    later = slice(max(len(change) // 4, 1), None)
+    typical = np.median(np.abs(change[later])) + 1e-12 * np.abs(worse).max()
+    place = int(np.argmax(change[later])) + max(len(change) // 4, 1)
+    stays = worse[place + 1 :].min() > worse[: place + 1].min() + 0.5 * change[place]
+    if change[place] > _JUMP * typical and stays and change[place] > 0.2 * np.ptp(worse):
+        return f"change of regime: {name} jumped between steps {step[place]:.12g} and {step[place + 1]:.12g} and stayed"
+    return ""
+
+
+def _still(worse: np.ndarray) -> bool:
+    """Whether first and last third are the same within their errors, and nothing happens between them."""
+    third = len(worse) // 3
+    first, last = worse[:third], worse[-third:]
+    noise = _noise(worse)
+    error = noise * np.sqrt(2 / third)
+    same = abs(first.mean() - last.mean()) <= _SURE * error + 1e-9 * np.abs(worse).max()
+    return bool(same and np.ptp(worse) <= 6 * noise + 1e-9 * np.abs(worse).max())
+
+
+def _noise(values: np.ndarray) -> float:
+    return float(np.median(np.abs(np.diff(values, 2))) / (0.6745 * np.sqrt(6)))

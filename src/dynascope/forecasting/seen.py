@@ -1,0 +1,97 @@
+"""Curves of the same steps side by side, in units in which all runs are alike: time from its start to its last record.
+
+x is the step over the last one that was seen, so that the future is x > 1 and a ratio of 2 is "as long again".
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dynascope.forecasting.pace import Pace
+
+MOST = 64  # records of a curve that are fitted: more are averaged in equal stretches of training
+_MEMORY = 1.5  # records in which the weight of the last level falls by 1/e
+_BEGUN = 0.1  # of the time seen: what came before is not counted to the range of a curve
+
+
+@dataclass(frozen=True)
+class Seen:
+    """x: (record,), increasing to 1. y: (curve, record), finite. pace: learning rates, None where they do not change.
+
+    scale: steps of one unit of time.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    pace: Pace | None = None
+    scale: float = 1.0
+
+    def first(self, records: int) -> "Seen":
+        """The same curves when only so many records had been seen.
+
+        >>> Seen(np.array([0.25, 0.5, 1.0]), np.ones((1, 3))).first(2).x.tolist()
+        [0.5, 1.0]
+        """
+        last = float(self.x[records - 1])
+        pace = None if self.pace is None else self.pace.up_to(last)
+        return Seen(self.x[:records] / last, self.y[:, :records], pace, self.scale * last)
+
+    @cached_property
+    def recent(self) -> np.ndarray:
+        """Weights of the records, of sum 1, that the level of now is read from."""
+        weight = np.exp(-np.arange(len(self.x))[::-1] / _MEMORY)
+        return np.asarray(weight / weight.sum())
+
+    @cached_property
+    def level(self) -> np.ndarray:
+        """Where curves stand, without their noise, (curve,)."""
+        return np.asarray(self.y @ self.recent)
+
+    @cached_property
+    def last(self) -> np.ndarray:
+        """The last records, (curve,)."""
+        return self.y[:, -1]
+
+    @cached_property
+    def range(self) -> np.ndarray:
+        """How far curves went, their first tenth left out, (curve,)."""
+        late = self.y[:, self.x >= _BEGUN]
+        return np.asarray(late.max(1) - late.min(1))
+
+    @cached_property
+    def noise(self) -> np.ndarray:
+        """Standard deviation of records about a smooth curve, from their last second differences, (curve,)."""
+        if len(self.x) < 3:
+            return np.zeros(len(self.y))
+        bent = np.abs(np.diff(self.y, 2))[:, -8:]
+        return np.asarray(np.median(bent, 1) / (0.6745 * np.sqrt(6)))
+
+
+def in_time(step: np.ndarray) -> tuple[float, float]:
+    """Shift and scale that take steps to x: x = (step + shift)/scale. A curve that begins at 0 has a logarithm so.
+
+    >>> in_time(np.array([0.0, 10.0, 20.0]))
+    (10.0, 30.0)
+    """
+    shift = max(float(step[1] - 2 * step[0]), 0.0) if len(step) > 1 else 0.0
+    return shift, float(step[-1] + shift)
+
+
+def averaged(step: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """At most `MOST` records, means over equal stretches of training; and the noise that a single record has beside.
+
+    >>> averaged(np.arange(1.0, 129.0), np.tile([0.0, 1.0], 64))[1][:3].tolist()
+    [0.5, 0.5, 0.5]
+    """
+    if len(step) <= MOST:
+        return step, value, 0.0
+    place = np.minimum(((step - step[0]) / (step[-1] - step[0]) * MOST).astype(int), MOST - 1)
+    sizes = np.bincount(place, minlength=MOST)
+    kept = sizes > 0
+    t, y = (np.bincount(place, each, MOST)[kept] / sizes[kept] for each in (step, value))
+    late = place >= MOST * 3 // 4
+    trend = np.interp(step[late], t, y)
+    many = sizes[kept][-1]
+    apart = float(np.std(value[late] - trend)) * float(np.sqrt(1 - 1 / max(many, 1)))
+    return t, y, apart
