@@ -36,7 +36,7 @@ def forecast(
     until: Given[float | None] = None,
     schedule: Given[Schedule | None] = None,
     quantity: Given[str | None] = None,
-    like: Given[str | os.PathLike[str] | Sequence[Source] | None] = None,
+    like: Given[str | os.PathLike[str] | Sequence[Source] | Library | None] = None,
     reach: Given[float | None] = None,
 ) -> xr.Dataset:
     """Forecast a quantity of a training run up to a step: quantiles that hold, or the reason why nothing can be known.
@@ -64,7 +64,7 @@ def forecast(
         raise ValueError(f"quantity must have a name that the result does not use itself, got {quantity!r}: rename it")
     end = _end(curves, until)
     goal = None if reach is None else scalar("reach", reach)
-    earlier = library(like, quantity) if like is not None else None
+    earlier = library(like, quantity) if like is not None and not isinstance(like, Library) else like
     prior = load_prior()
     parts = [_one(curve, end, schedule, earlier, prior, goal) for curve in curves]
     name = curves[0].name
@@ -224,7 +224,7 @@ def _envelope(runs: list[np.ndarray]) -> np.ndarray:
     middle = len(LEVELS) // 2
     band = np.where(np.arange(len(LEVELS)) < middle, table.min(0), table.max(0))
     band[:, middle] = table[:, :, middle].mean(0)
-    return band
+    return np.asarray(band)
 
 
 def _blind(value: float, steps: np.ndarray) -> np.ndarray:
