@@ -169,7 +169,7 @@ def is_rising(curve: Curve) -> bool:
 
 def _steps(last: float, end: float) -> np.ndarray:
     """Future steps, whole ones where they can be."""
-    steps = np.linspace(last, end, _TIMES + 1)[1:]
+    steps = np.unique(np.linspace(last, end, _TIMES + 1))[1:]
     whole = np.unique(np.round(steps))
     if end == round(end) and len(whole) == _TIMES and whole[0] > last:
         return whole
