@@ -22,7 +22,19 @@ from dynascope.records import with_provenance
 
 _TIMES = 40  # future steps that a result has
 _SHOWN = 2000  # records of the past that a result keeps, for its picture
-_OWN = ("step", "quantile", "candidate", "weight", "reached", "reach", "seen", "seen_step", "record", "trial")
+_OWN = (
+    "step",
+    "quantile",
+    "candidate",
+    "weight",
+    "reached",
+    "reach",
+    "seen",
+    "seen_step",
+    "record",
+    "trial",
+    "refused",
+)
 _RISING = ("accuracy", "acc", "auc", "f1", "bleu", "precision", "recall", "score", "reward", "return")
 _WIDER = 2.0  # bands of what is refused, over what they would be
 _DIGITS = 14  # of times: other units of the step change nothing
@@ -51,7 +63,8 @@ def forecast(
     reach: a value: how likely it is reached by each step
 
     The result has the quantity over (step, quantile), weights of candidates, what was seen, and in its attributes
-    `refused` (the reason, or nothing) and `sentence`. Quantiles are those of single records. More: docs/forecast.md.
+    `refused` (the reason, or nothing; of several trials also a variable) and `sentence`. Quantiles are those of single
+    records. More: docs/forecast.md.
 
     >>> step = np.arange(0, 1000, 20)
     >>> result = forecast({"step": step, "loss": 0.5 + 2 * (step + 20.0) ** -0.5}, until=2000)
@@ -70,6 +83,8 @@ def forecast(
     name = curves[0].name
     result = parts[0] if len(parts) == 1 else xr.concat(parts, "trial", combine_attrs="drop", coords="minimal")
     reasons = [str(each.attrs["refused"]) for each in parts]
+    if len(parts) > 1:
+        result = result.assign(refused=("trial", reasons))
     said = {
         "refused": "; ".join(dict.fromkeys(each for each in reasons if each)),
         "sentence": _sentence(result, name, end, reasons, goal),
