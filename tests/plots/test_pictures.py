@@ -126,9 +126,7 @@ def test_six_of_many_trials_are_drawn():
     figure = plot_forecast(_forecast(8))
     assert [axes.get_title() for axes in figure.axes] == [f"trial {place}" for place in range(6)]
     assert figure.get_supxlabel() == "6 of 8 trials"
-    result = _forecast(4)
-    result["refused"][1] = "not learning: as an example"
-    figure = plot_forecast(result)
+    figure = plot_forecast(_forecast(4).assign(refused=("trial", ["", "not learning: as an example", "", ""])))
     assert figure.axes[1].get_title() == "trial 1, no forecast: not learning"
     assert [bool(axes.get_title()) for axes in figure.axes] == [True] * 4 + [False] * 2
 
