@@ -35,6 +35,14 @@ def test_a_table_a_sentence_and_files(command, log, tmp_path):
         assert (tmp_path / "results" / "forecast" / name).stat().st_size > 5000
 
 
+def test_its_record_can_be_shown_and_drawn_again(command, log, tmp_path):
+    command("forecast", log, "--out", "here")
+    assert "candidate" in command("show", "here/forecast.nc")[1]
+    for name in ("again.png", "again.html"):
+        assert command("show", "here/forecast.nc", "--out", name)[0] == 0
+        assert (tmp_path / name).stat().st_size > 5000
+
+
 def test_json(command, log):
     code, out, _ = command("forecast", log, "--quantity", "train/loss", "--out", "here", "--json")
     found = json.loads(out)

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from torch.optim import lr_scheduler as schedulers
 from torch.utils.tensorboard import SummaryWriter
 
-from dynascope import forecast, load, save
+from dynascope import forecast, load, save, watch
 from dynascope.forecasting.candidates.theory import mode, skills
 
 LEVELS = [0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975]
@@ -251,6 +253,28 @@ def test_trials_of_a_record_are_forecast_each():
     assert "over 7 trials; 1 of them refused" in result.attrs["sentence"]
 
 
+def test_a_watched_run_goes_on_by_its_own_scheduler(tmp_path):
+    torch.manual_seed(0)
+    labels = torch.arange(60) % 2
+    inputs = torch.randn(60, 4) + 3 * torch.eye(4)[labels]
+    model = torch.nn.Linear(4, 2)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
+    scheduler = schedulers.LinearLR(optimiser, 1.0, 0.0, total_iters=80)
+    with watch(model, probe=(inputs, labels), every=2, optimizer=optimiser, out=tmp_path / "run") as run:
+        for _ in range(40):
+            loss = torch.nn.functional.cross_entropy(model(inputs), labels)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            scheduler.step()
+            run.step(loss=loss)
+    assert forecast(run, until=80).attrs["refused"].startswith("schedule unknown")
+    found = [_sound(forecast(each, until=80, schedule=scheduler), until=80) for each in (run, tmp_path / "run")]
+    assert found[0].attrs["refused"] == ""
+    np.testing.assert_array_equal(found[0]["loss"], found[1]["loss"])
+    _sound(forecast(run, until=80, schedule="linear", quantity="probe_loss"), "probe_loss", 80)
+
+
 @pytest.mark.parametrize("name", ["loss", "train/loss", "val/loss/mean"])
 def test_a_result_is_a_record(name, tmp_path):
     result = forecast({"step": STEP[:SEEN], name: _run()["loss"]}, until=2000, quantity=name, reach=1.0)
@@ -375,3 +399,24 @@ def test_bad_input_is_one_sentence(change, message):
     arguments = {"run": _run(), "until": 2000} | change
     with pytest.raises(ValueError, match=message):
         forecast(arguments.pop("run"), **arguments)
+
+
+@pytest.mark.ci
+@given(
+    st.lists(
+        st.one_of(st.floats(-1e300, 1e300), st.floats(0, 3), st.sampled_from([0.0, 1.0, np.nan, np.inf])),
+        min_size=1,
+        max_size=12,
+    ),
+    st.sampled_from([np.arange(12.0), np.arange(12.0) - 30, 1e9 + np.arange(12.0), np.geomspace(1e-9, 1e9, 12)]),
+    st.sampled_from([None, 0.1, 0.1 / np.arange(1, 13), np.zeros(12)]),
+    st.sampled_from(["loss", "accuracy"]),
+)
+def test_whatever_numbers_are_given_those_of_the_result_are_finite(value, step, rate, name):
+    assume(np.isfinite(value).any())
+    size = len(value)
+    run = {"step": step[:size], name: value}
+    if rate is not None:
+        run["learning_rate"] = np.broadcast_to(rate, 12)[:size]
+    until = 2 * abs(step[size - 1]) + 1
+    _sound(forecast(run, until=until, quantity=name, reach=0.5), name, until)

@@ -1,6 +1,7 @@
 """What if: the end of a run under several schedules of its learning rate, before any of them is run."""
 
 import os
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,6 +11,7 @@ from dynascope.checks import Given, scalar
 from dynascope.forecasting.curves import Source, read_curves
 from dynascope.forecasting.forecasts import forecast, is_rising
 from dynascope.forecasting.known import library
+from dynascope.records import with_provenance
 
 _STARTS = 5  # of a decay, between now and shortly before the end
 
@@ -36,6 +38,7 @@ def best_schedule(
     >>> best_schedule(run, end=2000)["schedule"].values.tolist()[:3]
     ['constant', 'cosine', 'linear']
     """
+    begun = time.perf_counter()
     curves = read_curves(run, quantity)
     if len(curves) > 1:
         raise ValueError(f"run must be one run, got {len(curves)} trials: choose one with .isel(trial=[…])")
@@ -60,8 +63,15 @@ def best_schedule(
     )
     middle = result[curve.name].sel(quantile=0.5).values
     best = names[int(np.argmax(middle) if is_rising(curve) else np.argmin(middle))]
-    kept = found[0].attrs | {"best": best, "sentence": _sentence(result, curve.name, best)}
-    return result.assign_attrs(kept)
+    return with_provenance(
+        result.assign_attrs(best=best, sentence=_sentence(result, curve.name, best)),
+        "best_schedule",
+        {"quantity": curve.name, "end": stop, "like": len(known.curves) if known else 0},
+        seed=None,
+        precision="float64",
+        wall_time=time.perf_counter() - begun,
+        device="CPU",
+    )
 
 
 def _sentence(result: xr.Dataset, name: str, best: str) -> str:
