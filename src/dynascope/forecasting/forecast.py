@@ -11,7 +11,7 @@ from dynascope.checks import Given, scalar
 from dynascope.forecasting.candidates import CANDIDATES, candidates_after
 from dynascope.forecasting.candidates.shapes import Candidate
 from dynascope.forecasting.curves import Curve, Source, read_curves
-from dynascope.forecasting.evidence import LEVELS, Prior, clues, load_prior, mixture, read_levels
+from dynascope.forecasting.evidence import LEVELS, Prior, clues, load_prior, mixture, read_levels, size_of
 from dynascope.forecasting.known import Library, library
 from dynascope.forecasting.pace import pace_of
 from dynascope.forecasting.refusals import refusal
@@ -159,7 +159,8 @@ def _quantiles(
     found, weights = [], []
     for time, given in zip(ahead, clues(seen, ahead, candidates), strict=True):
         mixed = mixture(given, seen.last, prior).with_noise(noise)
-        found.append(mixed.quantile(read_levels(prior, float(time)))[0])
+        levels = read_levels(prior, float(time), size_of(given.unit, seen.last))
+        found.append(mixed.quantile(levels)[0])
         weights.append(mixed.weight[0, : len(CANDIDATES)])
     return np.stack(found), np.stack(weights)
 
@@ -184,7 +185,7 @@ def _within(found: np.ndarray, curve: Curve) -> np.ndarray:
     value = curve.value[np.isfinite(curve.value)]
     least = 0.0 if value.min() >= 0 else -np.inf
     most = 1.0 if is_rising(curve) and value.min() >= 0 and value.max() <= 1 else np.inf
-    return np.clip(found, least, most)
+    return np.asarray(np.clip(found, least, most))
 
 
 def _reached(found: np.ndarray, goal: float, rising: bool) -> np.ndarray:
@@ -195,15 +196,15 @@ def _reached(found: np.ndarray, goal: float, rising: bool) -> np.ndarray:
         strict = row + 1e-12 * np.arange(len(row)) * (np.abs(row).max() + 1e-300)
         below = np.interp(goal, strict, levels, left=0.0, right=1.0)
         now.append(1 - below if rising else below)
-    return np.maximum.accumulate(now)
+    return np.asarray(np.maximum.accumulate(now))
 
 
 def _sentence(result: xr.Dataset, name: str, end: float, reasons: list[str], goal: float | None) -> str:
     """What a user wants to read first."""
     if result.sizes.get("trial", 1) > 1:
         refused = sum(bool(each) for each in reasons)
-        middle = result[name].isel(step=-1).sel(quantile=0.5)
-        text = f"{name} at step {end:.12g}: {float(middle.min()):.4g} to {float(middle.max()):.4g} in the middle"
+        ends = result[name].isel(step=-1).sel(quantile=0.5).values
+        text = f"{name} at step {end:.12g}: {ends.min():.4g} to {ends.max():.4g} in the middle"
         return text + f" over {len(reasons)} trials" + (f"; {refused} of them refused" if refused else "")
     row = result[name].isel(step=-1)
     low, middle, high = (float(row.sel(quantile=each)) for each in (0.1, 0.5, 0.9))
