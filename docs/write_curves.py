@@ -1,6 +1,6 @@
 """Train our own set of curves for forecasts, and write it where the experiments look: 960 small networks.
 
-Three data sets (10 × 10 pixels) × two networks × two optimisers × five schedules of the learning rate, sixteen trials of
+Three data sets (10 × 10 pixels) × two networks × two optimisers × five schedules of the learning rate, 16 trials of
 each with rates, dropout and wrong labels drawn at random. About 25 minutes on one core. `python docs/write_curves.py`.
 """
 

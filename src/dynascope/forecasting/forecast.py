@@ -171,7 +171,7 @@ def _envelope(runs: list[np.ndarray]) -> np.ndarray:
     middle = len(LEVELS) // 2
     band = np.where(np.arange(len(LEVELS)) < middle, table.min(0), table.max(0))
     band[:, middle] = table[:, :, middle].mean(0)
-    return band
+    return np.asarray(band)
 
 
 def _blind(curve: Curve, steps: np.ndarray) -> np.ndarray:
