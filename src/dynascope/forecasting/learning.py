@@ -25,6 +25,7 @@ _AHEAD = (0.25, 0.5, 1.0)  # of the way to the end
 _HIDDEN, _BATCH, _STEPS, _RATE, _DECAY = 16, 1024, 1500, 0.01, 1e-4
 _FAR = 10.0  # units: further away counts as this far, or single curves that break would decide alone
 _RATIOS = (1.06, 1.2, 1.5, 2.0, 3.0, 5.0, 8.0)  # at which bands are calibrated
+_ENDS = (0.001, 0.998)  # levels beyond are not read
 _UNITS = (2e-4, 5e-4, 1.3e-3, 3.5e-3, 0.01, 0.03, 0.08, 0.3)
 
 
@@ -193,6 +194,7 @@ def calibrated(prior: Prior, below: np.ndarray, data: Rows, weight: np.ndarray) 
         row = []
         for unit in _UNITS:
             share = np.cumsum(near * (np.exp(-0.5 * ((size - np.log(unit)) / 0.5) ** 2) + 1e-3))
-            row.append(np.interp(LEVELS, share / share[-1], sorted_below).round(4).tolist())
+            found = np.interp(LEVELS, share / share[-1], sorted_below)
+            row.append((np.clip(found, *_ENDS) + 1e-4 * np.arange(len(LEVELS))).round(4).tolist())
         table.append(row)
     return msgspec.structs.replace(prior, ratios=list(_RATIOS), units=list(_UNITS), levels=table)

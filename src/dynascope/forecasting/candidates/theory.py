@@ -20,7 +20,7 @@ def mode(x: np.ndarray, half: float, start: float, depth: float) -> np.ndarray:
     Source: deep-linear (10); layerwise (3.10).
 
     >>> mode(np.array([1e-9, 1.0]), 1.0, 0.01, 2.0).round(4).tolist()
-    [0.98, 0.25]
+    [0.9801, 0.25]
     """
     return np.asarray(np.interp(np.log(x / half), np.log(_TIMES), _mode(start, int(depth))))
 
