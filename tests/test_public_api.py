@@ -6,9 +6,9 @@ import pkgutil
 import pytest
 
 import dynascope
-from dynascope import LocallyElastic, SpringBlock, cli, measure, monitor, networks, plots, steering, sweep
+from dynascope import LocallyElastic, SpringBlock, cli, forecasting, measure, monitor, networks, plots, steering, sweep
 
-PACKAGES = [dynascope, cli, measure, monitor, networks, plots, steering, sweep]
+PACKAGES = [dynascope, cli, forecasting, measure, monitor, networks, plots, steering, sweep]
 
 
 def test_public_names():
@@ -30,6 +30,7 @@ def test_public_names():
         "estimate_elasticity",
         "estimate_emergence",
         "estimate_strengths",
+        "forecast",
         "grid",
         "imitate",
         "learnability",

@@ -24,10 +24,12 @@ class Library:
 
     curves: tuple[Curve, ...]
 
-    def shapes(self, sign: float) -> tuple[Known, ...]:
-        """Curves as shapes, of the given sign."""
+    def shapes(self, factor: float) -> tuple[Known, ...]:
+        """Curves as shapes, times a factor."""
         return tuple(
-            Known(each.step, sign * each.value, None if each.rate is None else pace_of(each.step, each.rate, 0.0, 1.0))
+            Known(
+                each.step, factor * each.value, None if each.rate is None else pace_of(each.step, each.rate, 0.0, 1.0)
+            )
             for each in self.curves
         )
 
