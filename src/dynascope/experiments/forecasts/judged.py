@@ -20,7 +20,7 @@ LAST = NAMES[0]
 class Config:
     """shares: of curves that have been seen. steps: of learning from other runs. most: curves of a group, 0 for all.
 
-    ends: records whose mean is the end.
+    ends: records whose mean is the end. published: whether published curves are used; others stand for them if not.
     """
 
     shares: tuple[float, ...] = SHOWN
@@ -28,6 +28,7 @@ class Config:
     steps: int = 1500
     most: int = 0
     ends: int = 1
+    published: bool = True
 
 
 def weights(data: Rows, groups: Sequence[Group], totals: dict[str, float]) -> np.ndarray:
@@ -157,10 +158,10 @@ def _joined(parts: list[xr.Dataset], shares: Sequence[float]) -> xr.Dataset:
 
 
 def read(record: xr.Dataset) -> xr.Dataset:
-    """Errors, coverage and scores: error (share, curve, method), pinball (share, curve, rival), inside (…, band)."""
+    """Errors, coverage and scores: error (share, curve, by), pinball (share, curve, rival), inside (…, band)."""
     value = record["value"]
-    ours = abs(record["quantiles"].sel(quantile=0.5, drop=True) - value).expand_dims(method=["forecast"])
-    alone = abs(record["plain"] - value).rename(candidate="method")
+    ours = abs(record["quantiles"].sel(quantile=0.5, drop=True) - value).expand_dims(by=["forecast"])
+    alone = abs(record["plain"] - value).rename(candidate="by")
     bands = [
         (record["quantiles"].sel(quantile=low) <= value) & (value <= record["quantiles"].sel(quantile=high))
         for low, high in ((0.25, 0.75), (0.1, 0.9), (0.025, 0.975))
@@ -168,7 +169,7 @@ def read(record: xr.Dataset) -> xr.Dataset:
     scores = [_pinball(record[name], value) for name in ("quantiles", "last_quantiles")]
     return xr.Dataset(
         {
-            "error": xr.concat([ours, alone], "method"),
+            "error": xr.concat([ours, alone], "by"),
             "inside": xr.concat(bands, xr.Variable("band", [0.5, 0.8, 0.95])),
             "pinball": xr.concat(scores, xr.Variable("rival", ["forecast", LAST])),
             "weight": record["weight"],
