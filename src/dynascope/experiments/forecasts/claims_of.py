@@ -21,7 +21,7 @@ def best_mean(seen: xr.Dataset) -> Judgement:
         alone = error.isel(by=slice(1, None)).dropna("by")
         best = int(np.argmin(alone.mean("curve").values))
         gains.append((alone[best] - error[0]).values)
-        notes.append(f"{share:.0%} seen: {float(error[0].mean()):.4g}, {alone["by"].values[best]} "
+        notes.append(f"{share:.0%} seen: {float(error[0].mean()):.4g}, {alone['by'].values[best]} "
                      f"{float(alone[best].mean()):.4g}")  # fmt: skip
     return above(over_trials(np.array(gains)), 0.0, note="gain; " + "; ".join(notes))
 
