@@ -13,13 +13,13 @@ CURVES = 4000
 THEORY = NAMES.index("skills")
 
 
-def _record(names, *, curves=CURVES, sigma=0.01):
-    """Forecasts that err by sigma with bands that hold; candidates err by three times as much."""
+def _record(names, *, curves=CURVES, sigma=0.01, rival=3):
+    """Forecasts that err by sigma with bands that hold; candidates err by `rival` times as much."""
     rng = np.random.default_rng(0)
     shape = (len(SHOWN), curves)
     value = np.broadcast_to(rng.normal(1.0, 0.2, curves), shape)
     middle = value + sigma * rng.standard_normal(shape)
-    plain = value[..., None] + 3 * sigma * rng.standard_normal((*shape, len(NAMES)))
+    plain = value[..., None] + rival * sigma * rng.standard_normal((*shape, len(NAMES)))
     last = value + 3 * sigma * rng.standard_normal(shape)
     weight = np.full((*shape, len(NAMES)), 0.4 / (len(NAMES) - 1))
     weight[..., THEORY] = 0.6
@@ -51,7 +51,7 @@ def taskset():
 @pytest.fixture
 def language():
     names = [f"language/25M/{each}" for each in ("cosine_24000", "wsd_20000_24000", "wsdld_20000_24000")]
-    one = _record(names, curves=18, sigma=0.005)
+    one = _record(names, curves=18, sigma=0.005, rival=10)
     return xr.concat([one] * 3, xr.Variable("told", ["size", "schedule", "alone"]), data_vars="all")
 
 
