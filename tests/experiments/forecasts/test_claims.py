@@ -51,7 +51,7 @@ def taskset():
 @pytest.fixture
 def language():
     names = [f"language/25M/{each}" for each in ("cosine_24000", "wsd_20000_24000", "wsdld_20000_24000")]
-    one = _record(names, curves=18, sigma=0.005, rival=10)
+    one = _record(names, curves=18, sigma=0.005, rival=40)
     return xr.concat([one] * 3, xr.Variable("told", ["size", "schedule", "alone"]), data_vars="all")
 
 
@@ -99,7 +99,7 @@ def test_theory_without_weight_fails(networks, failed):
 
 def test_language_models_have_bounds(language, failed):
     assert failed("forecasts/language", language) <= {"forecast-language-80", "forecast-language-95"}  # 18 runs
-    found = failed("forecasts/language", _shifted(language, 0.05))
+    found = failed("forecasts/language", _shifted(language, 0.4))
     assert {"forecast-language-cosine", "forecast-language-wsd", "forecast-language-schedule"} <= found
     assert "forecast-language-alone" in found
     assert {"forecast-language-80", "forecast-language-95"} <= failed("forecasts/language", _stretched(language, 0.05))
