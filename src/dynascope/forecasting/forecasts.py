@@ -22,7 +22,19 @@ from dynascope.records import with_provenance
 
 _TIMES = 40  # future steps that a result has
 _SHOWN = 2000  # records of the past that a result keeps, for its picture
-_OWN = ("step", "quantile", "candidate", "weight", "reached", "reach", "seen", "seen_step", "record", "trial")
+_OWN = (
+    "step",
+    "quantile",
+    "candidate",
+    "weight",
+    "reached",
+    "reach",
+    "seen",
+    "seen_step",
+    "record",
+    "trial",
+    "refused",
+)
 _RISING = ("accuracy", "acc", "auc", "f1", "bleu", "precision", "recall", "score", "reward", "return")
 _WIDER = 2.0  # bands of what is refused, over what they would be
 _DIGITS = 14  # of times: other units of the step change nothing
@@ -36,7 +48,7 @@ def forecast(
     until: Given[float | None] = None,
     schedule: Given[Schedule | None] = None,
     quantity: Given[str | None] = None,
-    like: Given[str | os.PathLike[str] | Sequence[Source] | None] = None,
+    like: Given[str | os.PathLike[str] | Sequence[Source] | Library | None] = None,
     reach: Given[float | None] = None,
 ) -> xr.Dataset:
     """Forecast a quantity of a training run up to a step: quantiles that hold, or the reason why nothing can be known.
@@ -51,7 +63,8 @@ def forecast(
     reach: a value: how likely it is reached by each step
 
     The result has the quantity over (step, quantile), weights of candidates, what was seen, and in its attributes
-    `refused` (the reason, or nothing) and `sentence`. Quantiles are those of single records. More: docs/forecast.md.
+    `refused` (the reason, or nothing; of several trials also a variable) and `sentence`. Quantiles are those of single
+    records. More: docs/forecast.md.
 
     >>> step = np.arange(0, 1000, 20)
     >>> result = forecast({"step": step, "loss": 0.5 + 2 * (step + 20.0) ** -0.5}, until=2000)
@@ -64,12 +77,14 @@ def forecast(
         raise ValueError(f"quantity must have a name that the result does not use itself, got {quantity!r}: rename it")
     end = _end(curves, until)
     goal = None if reach is None else scalar("reach", reach)
-    earlier = library(like, quantity) if like is not None else None
+    earlier = library(like, quantity) if like is not None and not isinstance(like, Library) else like
     prior = load_prior()
     parts = [_one(curve, end, schedule, earlier, prior, goal) for curve in curves]
     name = curves[0].name
     result = parts[0] if len(parts) == 1 else xr.concat(parts, "trial", combine_attrs="drop", coords="minimal")
     reasons = [str(each.attrs["refused"]) for each in parts]
+    if len(parts) > 1:
+        result = result.assign(refused=("trial", reasons))
     said = {
         "refused": "; ".join(dict.fromkeys(each for each in reasons if each)),
         "sentence": _sentence(result, name, end, reasons, goal),
@@ -169,7 +184,7 @@ def is_rising(curve: Curve) -> bool:
 
 def _steps(last: float, end: float) -> np.ndarray:
     """Future steps, whole ones where they can be."""
-    steps = np.linspace(last, end, _TIMES + 1)[1:]
+    steps = np.unique(np.linspace(last, end, _TIMES + 1))[1:]
     whole = np.unique(np.round(steps))
     if end == round(end) and len(whole) == _TIMES and whole[0] > last:
         return whole

@@ -9,6 +9,7 @@ import xarray as xr
 from dynascope.checks import Given, scalar
 from dynascope.forecasting.curves import Source, read_curves
 from dynascope.forecasting.forecasts import forecast, is_rising
+from dynascope.forecasting.known import library
 
 _STARTS = 5  # of a decay, between now and shortly before the end
 
@@ -48,7 +49,8 @@ def best_schedule(
     stop = scalar("end", end, above=last)
     starts = last + (stop - last) * np.arange(1, _STARTS) / _STARTS
     names = ["constant", "cosine", "linear", *(f"wsd:{each:.12g}" for each in starts)]
-    found = [forecast(run, until=stop, schedule=each, quantity=quantity, like=like) for each in names]
+    known = None if like is None else library(like, quantity)
+    found = [forecast(run, until=stop, schedule=each, quantity=quantity, like=known) for each in names]
     result = xr.Dataset(
         {
             curve.name: (("schedule", "quantile"), np.stack([each[curve.name].values[-1] for each in found])),

@@ -47,7 +47,8 @@ def plot_forecast(result: xr.Dataset, *, later: Source | None = None) -> Figure:
         curve = happened[place] if place < len(happened) else None
         plot_bands(one, ax, later=None if curve is None else (curve.step, curve.value), explained=place == 0)
         if trials > 1:
-            ax.set_title(f"trial {place}", fontsize="medium")
+            reason = str(one["refused"].values).partition(":")[0]
+            ax.set_title(f"trial {place}" + (f", no forecast: {reason}" if reason else ""), fontsize="medium")
     if trials > drawn:
         figure.supxlabel(f"{drawn} of {trials} trials", fontsize="small")
     return figure
