@@ -63,9 +63,9 @@ class Mixture:
     mean: np.ndarray
     width: np.ndarray
 
-    def with_noise(self, noise: float) -> "Mixture":
-        """The same of single records, which scatter about what was averaged."""
-        return Mixture(self.weight, self.mean, np.sqrt(self.width**2 + noise**2))
+    def with_noise(self, noise: np.ndarray) -> "Mixture":
+        """The same of single records, which scatter about what was averaged. noise: (curve,)."""
+        return Mixture(self.weight, self.mean, np.hypot(self.width, noise[:, None]))
 
     def below(self, value: np.ndarray) -> np.ndarray:
         """Probability of less than a value, (curve,)."""
