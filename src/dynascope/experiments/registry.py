@@ -24,6 +24,7 @@ FAMILIES = (
     "regimes",
     "health",
     "steering",
+    "forecasts",
 )
 _HERE = Path(__file__).parent
 

@@ -50,7 +50,7 @@ def backtest(seen: Seen, candidates: Sequence[Candidate]) -> Backtests | None:
 
     >>> from dynascope.forecasting.candidates.levels import LAST
     >>> backtest(Seen(np.arange(1, 11) / 10, np.arange(10.0)[None, ::-1]), [LAST]).bias[0, :, 0].tolist()
-    [4.5, 3.5, 2.0, 1.0]
+    [4.0, 3.5, 2.0, 1.0]
     """
     ratios, sizes, biases = [], [], []
     for origin in _ORIGINS:

@@ -40,7 +40,8 @@ class Clues:
 class Prior(msgspec.Struct, frozen=True):
     """Numbers of the network, and the levels at which its quantiles are read so that bands hold.
 
-    ratios: how far ahead, ascending; levels: to be read for each of `LEVELS`, (ratio, level)
+    ratios: how far ahead, ascending; units: of curves, over their last values, ascending
+    levels: to be read for each of `LEVELS`, (ratio, unit, level)
     """
 
     made: str
@@ -50,7 +51,8 @@ class Prior(msgspec.Struct, frozen=True):
     candidates: list[list[float]]
     wide: list[float]
     ratios: list[float]
-    levels: list[list[float]]
+    units: list[float]
+    levels: list[list[list[float]]]
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,9 @@ class Mixture:
     mean: np.ndarray
     width: np.ndarray
 
-    def with_noise(self, noise: float) -> "Mixture":
-        """The same of single records, which scatter about what was averaged."""
-        return Mixture(self.weight, self.mean, np.sqrt(self.width**2 + noise**2))
+    def with_noise(self, noise: np.ndarray) -> "Mixture":
+        """The same of single records, which scatter about what was averaged. noise: (curve,)."""
+        return Mixture(self.weight, self.mean, np.hypot(self.width, noise[:, None]))
 
     def below(self, value: np.ndarray) -> np.ndarray:
         """Probability of less than a value, (curve,)."""
@@ -83,7 +85,7 @@ class Mixture:
             middle = (low + high) / 2
             short = (weight * ndtr((middle[..., None] - mean) / width)).sum(-1) < levels
             low, high = np.where(short, middle, low), np.where(short, high, middle)
-        return (low + high) / 2
+        return np.asarray((low + high) / 2)
 
 
 def clues(seen: Seen, ahead: np.ndarray, candidates: Sequence[Candidate] = CANDIDATES) -> list[Clues]:
@@ -160,10 +162,27 @@ def mixture(given: Clues, last: np.ndarray, prior: Prior) -> Mixture:
     return Mixture(odds / odds.sum(1, keepdims=True), last[:, None] + unit * place, unit * width)
 
 
-def read_levels(prior: Prior, ratio: float) -> np.ndarray:
-    """Levels of the mixture at which its quantiles hold, for a forecast that reaches so far ahead, (level,)."""
+def size_of(unit: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """Unit of curves over their last values, within limits, (curve,)."""
+    return np.asarray(unit / (np.abs(last) + 1e-12) + 1e-4)
+
+
+def read_levels(prior: Prior, ratio: float, size: np.ndarray) -> np.ndarray:
+    """Levels of the mixture at which its quantiles hold, for curves forecast so far ahead, (curve, level).
+
+    size: as `size_of` gives it.
+    """
+    far, place = (
+        np.clip(np.interp(np.log(each), np.log(known), np.arange(len(known))), 0, len(known) - 1)
+        for each, known in ((ratio, prior.ratios), (size, prior.units))
+    )
     table = np.asarray(prior.levels)
-    return np.array([np.interp(np.log(ratio), np.log(prior.ratios), column) for column in table.T])
+    rows, columns = (np.minimum(np.floor(each).astype(int), length - 2) for each, length in
+                     ((far, table.shape[0]), (place, table.shape[1])))  # fmt: skip
+    down, right = far - rows, (place - columns)[:, None]
+    upper = table[rows, columns] * (1 - right) + table[rows, columns + 1] * right
+    lower = table[rows + 1, columns] * (1 - right) + table[rows + 1, columns + 1] * right
+    return np.asarray(upper * (1 - down) + lower * down)
 
 
 def load_prior(path: Path = PRIOR) -> Prior:

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
@@ -12,14 +13,16 @@ from dynascope.checks import Given, scalar
 from dynascope.forecasting.candidates import CANDIDATES, candidates_after
 from dynascope.forecasting.candidates.shapes import Candidate
 from dynascope.forecasting.curves import Curve, Source, read_curves
-from dynascope.forecasting.evidence import LEVELS, Prior, clues, load_prior, mixture, read_levels
+from dynascope.forecasting.evidence import LEVELS, Prior, clues, load_prior, mixture, read_levels, size_of
 from dynascope.forecasting.known import Library, library
+from dynascope.forecasting.logs import Series
 from dynascope.forecasting.pace import pace_of
 from dynascope.forecasting.refusals import refusal
 from dynascope.forecasting.schedules import Schedule, future_rates
 from dynascope.forecasting.seen import Seen, averaged, in_time
 from dynascope.records import with_provenance
 
+_AT_ONCE = 256  # curves, so that memory stays small
 _TIMES = 40  # future steps that a result has
 _SHOWN = 2000  # records of the past that a result keeps, for its picture
 _OWN = (
@@ -79,7 +82,9 @@ def forecast(
     goal = None if reach is None else scalar("reach", reach)
     earlier = library(like, quantity) if like is not None and not isinstance(like, Library) else like
     prior = load_prior()
-    parts = [_one(curve, end, schedule, earlier, prior, goal) for curve in curves]
+    questions = [_asked(curve, end, schedule) for curve in curves]
+    answers = _answers(questions, earlier, prior)
+    parts = [_told(question, *answer, goal) for question, answer in zip(questions, answers, strict=True)]
     name = curves[0].name
     result = parts[0] if len(parts) == 1 else xr.concat(parts, "trial", combine_attrs="drop", coords="minimal")
     reasons = [str(each.attrs["refused"]) for each in parts]
@@ -121,30 +126,70 @@ def _end(curves: list[Curve], until: float | None) -> float:
     return scalar("until", until, above=last)
 
 
-def _one(
-    curve: Curve, end: float, schedule: Schedule | None, earlier: Library | None, prior: Prior, goal: float | None
-) -> xr.Dataset:
-    """Forecast one curve."""
+@dataclass(frozen=True)
+class _Question:
+    """A curve as candidates take it: finite records that fall as they get better, in units of their own.
+
+    futures: learning rates that it may have. reason: why it cannot be forecast, or nothing.
+    """
+
+    curve: Curve
+    held: Curve
+    steps: np.ndarray
+    futures: tuple[Series | None, ...]
+    reason: str
+    factor: float  # from the curve's values to those that are held
+
+    @property
+    def like(self) -> tuple[bytes, ...]:
+        """What curves have in common that are forecast at once: steps, and learning rates but for a factor."""
+        rates = [(np.empty(0), np.ones(1)) if each is None else each for each in self.futures]
+        times = [part for step, rate in rates for part in (step, np.round(rate / rate.max(), _DIGITS))]
+        return tuple(np.ascontiguousarray(each).tobytes() for each in (self.held.step, self.steps, *times))
+
+
+def _asked(curve: Curve, end: float, schedule: Schedule | None) -> _Question:
     rising = is_rising(curve)
     rates = future_rates(schedule, curve, end)
     known = rates is not None or curve.rate is None
     finite = np.isfinite(curve.value)
     unit = _unit(curve.value[finite])
     reason = refusal(Curve(curve.step, curve.value / unit, curve.rate, curve.name), rising=rising, rates_known=known)
-    steps = _steps(float(curve.step[-1]), end)
-    sign = -1.0 if rising else 1.0
-    held = Curve(curve.step[finite], sign / unit * curve.value[finite], None, curve.name)
-    if finite.sum() < 2:
-        found, weight = _blind(float(held.value[0]), steps), np.full((len(steps), len(CANDIDATES)), np.nan)
-    else:
-        futures = [rates] if known else [future_rates(each, curve, end) for each in _SCENARIOS]
-        runs = [_quantiles(held, steps, each, earlier, prior, sign / unit) for each in futures]
-        found = _envelope([each for each, _ in runs])
-        weight = runs[0][1]
-        if reason:
-            middle = found[:, 3:4]
-            found = middle + _WIDER * (found - middle)
-    found = _within(sign * unit * (found[:, ::-1] if rising else found), curve)
+    factor = (-1.0 if rising else 1.0) / unit
+    held = Curve(curve.step[finite], factor * curve.value[finite], None, curve.name)
+    futures = (rates,) if known else tuple(future_rates(each, curve, end) for each in _SCENARIOS)
+    return _Question(curve, held, _steps(float(curve.step[-1]), end), futures, reason, factor)
+
+
+def _answers(questions: list[_Question], earlier: Library | None, prior: Prior) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Quantiles (step, level) and weights (step, candidate) of each curve, as it is held; those alike at once."""
+    found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    together: dict[object, list[int]] = {}
+    for place, each in enumerate(questions):
+        if len(each.held.step) < 2:
+            found[place] = (
+                _blind(float(each.held.value[0]), each.steps),
+                np.full((len(each.steps), len(CANDIDATES)), np.nan),
+            )
+        else:  # earlier runs are counted in the units of one curve
+            together.setdefault(each.like if earlier is None else place, []).append(place)
+    for places in together.values():
+        for begin in range(0, len(places), _AT_ONCE):
+            part = places[begin : begin + _AT_ONCE]
+            first, values = questions[part[0]], [questions[place].held.value for place in part]
+            runs = [_quantiles(first, values, each, earlier, prior) for each in first.futures]
+            bands = _envelope([each for each, _ in runs])
+            found |= {place: (bands[row], runs[0][1][row]) for row, place in enumerate(part)}
+    return [found[place] for place in range(len(questions))]
+
+
+def _told(asked: _Question, found: np.ndarray, weight: np.ndarray, goal: float | None) -> xr.Dataset:
+    """The result of one curve, in its own units."""
+    curve, steps, rising, reason = asked.curve, asked.steps, asked.factor < 0, asked.reason
+    if reason and len(asked.held.step) > 1:
+        middle = found[:, 3:4]
+        found = middle + _WIDER * (found - middle)
+    found = _within((found[:, ::-1] if rising else found) / asked.factor, curve)
     shown = np.unique(np.linspace(0, len(curve.step) - 1, _SHOWN).astype(int))
     result = xr.Dataset(
         {
@@ -191,40 +236,29 @@ def _steps(last: float, end: float) -> np.ndarray:
     return steps
 
 
-def lay_out(curve: Curve, rates: tuple[np.ndarray, np.ndarray] | None) -> tuple[Seen, float, float]:
-    """A curve of finite records as candidates take it, the shift of its time, and the noise of a single record."""
-    span = float(np.abs(curve.step[[0, -1]]).max())
-    times = np.round(curve.step / span, _DIGITS)
-    time, value, noise = averaged(times, curve.value)
+def _quantiles(
+    asked: _Question, values: list[np.ndarray], rates: Series | None, earlier: Library | None, prior: Prior
+) -> tuple[np.ndarray, np.ndarray]:
+    """Quantiles (curve, step, level) and weights (curve, step, candidate) of curves of the same steps and rates."""
+    step = asked.held.step
+    span = float(np.abs(step[[0, -1]]).max())
+    times = np.round(step / span, _DIGITS)
+    means = [averaged(times, each) for each in values]
+    time, noise = means[0][0], np.array([each for _, _, each in means])
     shift, _ = in_time(time)
     long = float(times[-1] + shift)
     pace = None if rates is None else pace_of(*rates, shift * span, long * span)
-    return Seen((time + shift) / long, value[None], pace, long * span), shift * span, noise
-
-
-def _quantiles(
-    curve: Curve,
-    steps: np.ndarray,
-    rates: tuple[np.ndarray, np.ndarray] | None,
-    earlier: Library | None,
-    prior: Prior,
-    factor: float,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Quantiles (step, level) and weights (step, candidate), of a curve that falls as it gets better.
-
-    factor: that took the curve's values to what they are, and takes those of earlier runs there.
-    """
-    seen, shift, noise = lay_out(curve, rates)
+    seen = Seen((time + shift) / long, np.stack([each for _, each, _ in means]), pace, long * span)
     candidates: Sequence[Candidate] = CANDIDATES
     if earlier is not None:
-        candidates = candidates_after(earlier.shapes(factor), earlier.law)
-    ahead = np.minimum((steps + shift) / seen.scale, _FURTHEST)
+        candidates = candidates_after(earlier.shapes(asked.factor), earlier.law)
+    ahead = np.minimum((asked.steps + shift * span) / seen.scale, _FURTHEST)
     found, weights = [], []
     for at, given in zip(ahead, clues(seen, ahead, candidates), strict=True):
         mixed = mixture(given, seen.last, prior).with_noise(noise)
-        found.append(mixed.quantile(read_levels(prior, float(at)))[0])
-        weights.append(mixed.weight[0, : len(CANDIDATES)])
-    return np.stack(found), np.stack(weights)
+        found.append(mixed.quantile(read_levels(prior, float(at), size_of(given.unit, seen.last))))
+        weights.append(mixed.weight[:, : len(CANDIDATES)])
+    return np.stack(found, 1), np.stack(weights, 1)
 
 
 def _unit(values: np.ndarray) -> float:
@@ -234,11 +268,11 @@ def _unit(values: np.ndarray) -> float:
 
 
 def _envelope(runs: list[np.ndarray]) -> np.ndarray:
-    """The band that holds all of several, and the mean of their middles."""
+    """The bands (curve, step, level) that hold all of several, and the mean of their middles."""
     table = np.stack(runs)
     middle = len(LEVELS) // 2
     band = np.where(np.arange(len(LEVELS)) < middle, table.min(0), table.max(0))
-    band[:, middle] = table[:, :, middle].mean(0)
+    band[..., middle] = table[..., middle].mean(0)
     return np.asarray(band)
 
 
@@ -267,7 +301,7 @@ def _reached(found: np.ndarray, goal: float, rising: bool) -> np.ndarray:
         else:  # as in the tails of a normal distribution
             below = float(ndtr(ndtri(LEVELS[-1]) * (goal - middle) / abs(end - middle)))
         now.append(1 - below if rising else below)
-    return np.maximum.accumulate(now)
+    return np.asarray(np.maximum.accumulate(now))
 
 
 def _sentence(result: xr.Dataset, name: str, end: float, reasons: list[str], goal: float | None) -> str:

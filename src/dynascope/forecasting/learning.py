@@ -4,17 +4,19 @@ Every curve is cut at many moments and forecast at several times ahead, as a use
 what then happened. Errors count in units of the curve, so that runs of all kinds count.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 from jax.scipy.special import erf
 
 from dynascope.forecasting.candidates import CANDIDATES
 from dynascope.forecasting.candidates.shapes import Candidate
-from dynascope.forecasting.evidence import LEVELS, Clues, Mixture, Prior, clues, mixture
+from dynascope.forecasting.evidence import LEVELS, Clues, Mixture, Prior, clues, mixture, size_of
 from dynascope.forecasting.pace import pace_of
 from dynascope.forecasting.seen import Seen, averaged, in_time
 
@@ -22,7 +24,9 @@ SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _AHEAD = (0.25, 0.5, 1.0)  # of the way to the end
 _HIDDEN, _BATCH, _STEPS, _RATE, _DECAY = 16, 1024, 1500, 0.01, 1e-4
 _FAR = 10.0  # units: further away counts as this far, or single curves that break would decide alone
-_BINS = np.log([1.06, 1.15, 1.4, 1.8, 2.5, 4.0, 7.0])
+_RATIOS = (1.06, 1.2, 1.5, 2.0, 3.0, 5.0, 8.0)  # at which bands are calibrated
+_ENDS = (0.001, 0.998)  # levels beyond are not read
+_UNITS = (2e-4, 5e-4, 1.3e-3, 3.5e-3, 0.01, 0.03, 0.08, 0.3)
 
 
 @dataclass(frozen=True)
@@ -128,11 +132,12 @@ def learn(data: Rows, weight: np.ndarray, *, seed: int = 0, steps: int = _STEPS,
         rate = _RATE * (1 - 0.95 * step / steps)
         numbers, first, second = _adam(numbers, first, second, step, rate, *(each[batch] for each in given))
     found = {name: np.asarray(each, float).round(4).tolist() for name, each in numbers.items()}
-    return Prior(made=made, ratios=[1.0, 10.0], levels=[list(LEVELS)] * 2, **found)
+    same = [[list(LEVELS)] * 2] * 2
+    return Prior(made=made, ratios=[1.0, 10.0], units=[1e-4, 1.0], levels=same, **found)
 
 
 @jax.jit
-def _adam(numbers, first, second, step, rate, *given):  # type: ignore[no-untyped-def]
+def _adam(numbers: Any, first: Any, second: Any, step: Any, rate: Any, *given: Any) -> Any:
     slope = jax.grad(_loss)(numbers, *given)
     first = jax.tree.map(lambda a, b: 0.9 * a + 0.1 * b, first, slope)
     second = jax.tree.map(lambda a, b: 0.99 * a + 0.01 * b**2, second, slope)
@@ -143,7 +148,7 @@ def _adam(numbers, first, second, step, rate, *given):  # type: ignore[no-untype
     return moved, first, second
 
 
-def _loss(numbers, own, common, place, speaks, happened, weight):  # type: ignore[no-untyped-def]
+def _loss(numbers: Any, own: Any, common: Any, place: Any, speaks: Any, happened: Any, weight: Any) -> Any:
     count = len(CANDIDATES)
     table = numbers["inputs"]
     hidden = own @ table[: own.shape[-1]] + (common @ table[own.shape[-1] : -count])[:, None] + table[-count:]
@@ -156,7 +161,7 @@ def _loss(numbers, own, common, place, speaks, happened, weight):  # type: ignor
     return (weight * crps(jax.nn.softmax(score), mean, width, happened)).mean() + _DECAY * shrink
 
 
-def crps(weight, mean, width, value):  # type: ignore[no-untyped-def]
+def crps(weight: Any, mean: Any, width: Any, value: Any) -> Any:
     """Continuous ranked probability score of a mixture of normal distributions, (row,); in closed form.
 
     >>> one = jnp.ones((1, 1))
@@ -169,21 +174,27 @@ def crps(weight, mean, width, value):  # type: ignore[no-untyped-def]
     return far - among / 2
 
 
-def _distance(mean, width):  # type: ignore[no-untyped-def]
+def _distance(mean: Any, width: Any) -> Any:
     """E|X| of a normal variable."""
     z = mean / width
     return mean * erf(z / np.sqrt(2)) + 2 * width * jnp.exp(-z * z / 2) / np.sqrt(2 * np.pi)
 
 
-def calibrated(prior: Prior, below: np.ndarray, ratio: np.ndarray, weight: np.ndarray) -> Prior:
-    """Move the levels so that bands hold: below is the mixture's probability of less than what happened, on runs that
-    the network was not trained on; ratio says how far ahead.
+def calibrated(prior: Prior, below: np.ndarray, data: Rows, weight: np.ndarray) -> Prior:
+    """Move the levels so that bands hold, near each ratio and unit.
+
+    below: the mixture's probability of less than what happened, on runs that its network was not trained on.
     """
+    order = np.argsort(below)
+    far, size = np.log(data.ratio[order]), np.log(size_of(data.given.unit, data.last)[order])
+    sorted_below, heavy = below[order], weight[order]
     table = []
-    for centre in _BINS:
-        near = weight * np.exp(-0.5 * ((np.log(ratio) - centre) / 0.15) ** 2)
-        order = np.argsort(below)
-        share = np.cumsum(near[order]) / near.sum()
-        table.append([round(float(np.interp(level, share, below[order])), 5) for level in LEVELS])
-    kept: Mapping[str, object] = {name: getattr(prior, name) for name in prior.__struct_fields__}
-    return Prior(**{**kept, "ratios": np.exp(_BINS).round(4).tolist(), "levels": table})
+    for ratio in _RATIOS:
+        near = heavy * np.exp(-0.5 * ((far - np.log(ratio)) / 0.2) ** 2)
+        row = []
+        for unit in _UNITS:
+            share = np.cumsum(near * (np.exp(-0.5 * ((size - np.log(unit)) / 0.5) ** 2) + 1e-3))
+            found = np.interp(LEVELS, share / share[-1], sorted_below)
+            row.append((np.clip(found, *_ENDS) + 1e-4 * np.arange(len(LEVELS))).round(4).tolist())
+        table.append(row)
+    return msgspec.structs.replace(prior, ratios=list(_RATIOS), units=list(_UNITS), levels=table)

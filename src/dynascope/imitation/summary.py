@@ -100,8 +100,7 @@ def sentences(result: xr.Dataset) -> list[str]:
             + (f": {held / floor:.2f} times the noise floor" if floor > 0 else "")
         )
     else:
-        found.append("a single run has no other half: only its forecast is judged on what was not fitted")
-    found.append(_of_forecast(result))
+        found += ["a single run has no other half: only its forecast is judged on what was not fitted", _ahead(result)]
     for each in geometries(result):
         observed = int(each["functions_observed"][1])
         if bool(each["saturated"][1]):
@@ -116,7 +115,7 @@ def sentences(result: xr.Dataset) -> list[str]:
     return [*found, when or f"no two stages: {result.attrs['stages']}"]
 
 
-def _of_forecast(result: xr.Dataset) -> str:
+def _ahead(result: xr.Dataset) -> str:
     chosen = best(result, "forecast_difference")
     score = averages(chosen["forecast_difference"])[1]
     if not np.isfinite(score):

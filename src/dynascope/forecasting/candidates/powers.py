@@ -4,7 +4,7 @@ import numpy as np
 
 from dynascope.forecasting.candidates.shapes import Shapes, product
 
-POWER = Shapes("power law", np.geomspace(0.03, 4.0, 24)[:, None], lambda x, c: x**-c)
+POWER = Shapes("power law", np.geomspace(0.03, 4.0, 96)[:, None], lambda x, c: x**-c)
 SHIFTED_POWER = Shapes(
     "shifted power law",
     product(np.geomspace(0.1, 6.0, 12), np.geomspace(0.03, 3.0, 8)),

@@ -72,14 +72,19 @@ def learn_law(runs: Sequence[Seen], unit: float) -> MultiPower:
     """
 
     def misfits(logs: np.ndarray) -> np.ndarray:
-        candidate = MultiPower(*((float(np.exp(each)), 1.0) for each in logs), unit=unit)
+        candidate = _law_of(np.exp(logs), (1.0,) * len(logs), unit)
         prior = 0.1 * (logs - start) / spread
         return np.concatenate([_misfit(each, candidate) for each in runs] + [prior])
 
     start = np.log([each[0] for each in _DEFAULTS])
     spread = np.log([each[1] for each in _DEFAULTS])
     found = np.exp(optimize.least_squares(misfits, start, x_scale=spread).x)
-    return MultiPower(*zip(found.tolist(), _LEARNT, strict=True), unit=unit)
+    return _law_of(found, _LEARNT, unit)
+
+
+def _law_of(numbers: np.ndarray, ratios: Sequence[float], unit: float) -> MultiPower:
+    exponent, drop, speed, power = zip(numbers.tolist(), ratios, strict=True)
+    return MultiPower(exponent, drop, speed, power, unit)
 
 
 def _misfit(run: Seen, candidate: MultiPower) -> np.ndarray:

@@ -36,7 +36,10 @@ class Fit:
 class Candidate(Protocol):
     """One way to continue a curve."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What results call it."""
+        ...
 
     def fit(self, seen: Seen, ahead: np.ndarray) -> Fit | None:
         """Continue curves to times ahead (time,), 1 is now; None if it says nothing about such curves."""

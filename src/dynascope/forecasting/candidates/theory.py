@@ -20,9 +20,9 @@ def mode(x: np.ndarray, half: float, start: float, depth: float) -> np.ndarray:
     Source: deep-linear (10); layerwise (3.10).
 
     >>> mode(np.array([1e-9, 1.0]), 1.0, 0.01, 2.0).round(4).tolist()
-    [0.98, 0.25]
+    [0.9801, 0.25]
     """
-    return np.interp(np.log(x / half), np.log(_TIMES), _mode(start, int(depth)))
+    return np.asarray(np.interp(np.log(x / half), np.log(_TIMES), _mode(start, int(depth))))
 
 
 @cache
@@ -38,7 +38,7 @@ def skills(x: np.ndarray, first: float, exponent: float) -> np.ndarray:
     >>> bool(np.all(np.diff(skills(np.array([0.1, 1.0, 10.0]), 0.1, 0.5)) < 0))
     True
     """
-    return np.interp(np.log(x / first), np.log(_TIMES), _skills(exponent))
+    return np.asarray(np.interp(np.log(x / first), np.log(_TIMES), _skills(exponent)))
 
 
 @cache

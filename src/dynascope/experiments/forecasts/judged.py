@@ -1,0 +1,185 @@
+"""Judge forecasts on curves that nothing was learnt from: by tasks, sizes or data sets that are left out in turn."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from dynascope.forecasting.backtests import continue_all
+from dynascope.forecasting.candidates import CANDIDATES
+from dynascope.forecasting.evidence import LEVELS, Prior, read_levels, size_of
+from dynascope.forecasting.learning import SHARES, Group, Rows, calibrated, cut, learn, rows
+
+SHOWN = (0.2, 0.3, 0.5, 0.8)
+NAMES = tuple(each.name for each in CANDIDATES)
+LAST = NAMES[0]
+
+
+@dataclass(frozen=True)
+class Config:
+    """shares: of curves that have been seen. steps: of learning from other runs. most: curves of a group, 0 for all.
+
+    ends: records whose mean is the end. published: whether published curves are used; others stand for them if not.
+    """
+
+    shares: tuple[float, ...] = SHOWN
+    training_shares: tuple[float, ...] = SHARES
+    steps: int = 1500
+    most: int = 0
+    ends: int = 1
+    published: bool = True
+
+
+def weights(data: Rows, groups: Sequence[Group], totals: dict[str, float]) -> np.ndarray:
+    """Weight of each row: sets have their totals, and curves that move count more than those that stand still."""
+    size = np.clip(data.given.unit / (np.abs(data.last) + 1e-6), 1e-3, 1) ** 0.5
+    kinds = np.array([each.name.split("/")[0] for each in groups])[data.group]
+    found = np.zeros(len(size))
+    for kind in np.unique(kinds):
+        mine = kinds == kind
+        found[mine] = totals[kind] * size[mine] / size[mine].sum()
+    return found
+
+
+def _even(data: Rows, groups: Sequence[Group], totals: dict[str, float]) -> np.ndarray:
+    """Weight of each row where bands are calibrated: sets have their totals, and all curves count alike."""
+    kinds = np.array([each.name.split("/")[0] for each in groups])[data.group]
+    found = np.array([totals[kind] for kind in kinds])
+    for kind in np.unique(kinds):
+        found[kinds == kind] /= (kinds == kind).sum()
+    return found
+
+
+def thinned(groups: list[Group], most: int) -> list[Group]:
+    """At most so many curves of each group, all for 0."""
+    if not most:
+        return groups
+    return [Group(each.name, each.step, each.value[:most], each.rate, each.candidates) for each in groups]
+
+
+@dataclass(frozen=True)
+class Lessons:
+    """Rows to learn from, what each is worth for learning and for calibration, and what is left out with it."""
+
+    data: Rows
+    weight: np.ndarray
+    even: np.ndarray
+    fold: np.ndarray
+
+    def learnt(self, kept: np.ndarray, steps: int, made: str = "") -> Prior:
+        """What some rows teach."""
+        return learn(self.data.take(kept), self.weight[kept], steps=steps, made=made)
+
+    def without(self, folds: Sequence[str], steps: int) -> tuple[dict[str, Prior], np.ndarray]:
+        """What the others teach where each fold is left out, and the probability of less than what happened to it."""
+        below = np.full(len(self.weight), np.nan)
+        priors = {name: self.learnt(self.fold != name, steps) for name in folds}
+        for name, prior in priors.items():
+            left = self.fold == name
+            if left.any():
+                part = self.data.take(left)
+                below[left] = part.forecast(prior).below(part.happened)
+        return priors, below
+
+    def calibrated(self, prior: Prior, below: np.ndarray, kept: np.ndarray) -> Prior:
+        """The same with levels that hold, by rows of folds that were left out once."""
+        known = np.isfinite(below) & kept
+        return calibrated(prior, below[known], self.data.take(known), self.even[known]) if known.any() else prior
+
+
+def lessons(taught: list[Group], fold: Callable[[str], str], totals: dict[str, float], config: Config) -> Lessons:
+    """Cut curves into rows that teach. fold: from a group's name to what is left out with it."""
+    data = rows(taught, config.training_shares)
+    weight = weights(data, taught, totals)
+    even = (weight / weight.sum() + _even(data, taught, totals) / sum(totals.values())) / 2
+    return Lessons(data, weight, even, np.array([fold(each.name) for each in taught])[data.group])
+
+
+def crossed(judged: list[Group], given: Lessons, fold: Callable[[str], str], config: Config) -> xr.Dataset:
+    """Forecast the ends of curves by what others taught, each fold left out in turn."""
+    names = sorted({fold(each.name) for each in judged})
+    priors, below = given.without(names, config.steps)
+    parts = []
+    for name in names:
+        kept = given.fold != name
+        prior = given.calibrated(priors[name], below, kept)
+        last = _errors_of_last(given.data, given.even, kept)
+        chosen = [each for each in judged if fold(each.name) == name]
+        parts += [_end(each, share, prior, last, config) for each in chosen for share in config.shares]
+    return _joined(parts, config.shares)
+
+
+def _errors_of_last(data: Rows, weight: np.ndarray, kept: np.ndarray) -> Callable[[float], np.ndarray]:
+    """Quantiles of what the last value was wrong by, in units, for forecasts that reach so far ahead."""
+    happened, ratio, heavy = data.happened[kept], np.log(data.ratio[kept]), weight[kept]
+
+    def at(far: float) -> np.ndarray:
+        near = heavy * np.exp(-0.5 * ((ratio - np.log(far)) / 0.15) ** 2)
+        order = np.argsort(happened)
+        return np.asarray(np.interp(LEVELS, np.cumsum(near[order]) / near.sum(), happened[order]))
+
+    return at
+
+
+def _end(group: Group, share: float, prior: Prior, last: Callable[[float], np.ndarray], config: Config) -> xr.Dataset:
+    """Forecast the end of curves after a share of their records."""
+    seen, shift, scale = cut(group, share)
+    one = rows([group], (share,), (1.0,))
+    mixed = one.forecast(prior)
+    unit, start = one.given.unit, seen.last
+    far = float(one.ratio[0])
+    quantile = start[:, None] + unit[:, None] * mixed.quantile(read_levels(prior, far, size_of(unit, start)))
+    plain = continue_all(seen, np.array([(group.step[-1] + shift) / scale]), group.candidates)[2][..., 0]
+    value = group.value[:, -config.ends :].mean(1)
+    band = start[:, None] + unit[:, None] * last(far)
+    return xr.Dataset(
+        {
+            "quantiles": (("curve", "quantile"), quantile),
+            "last_quantiles": (("curve", "quantile"), band),
+            "plain": (("curve", "candidate"), plain),
+            "weight": (("curve", "candidate"), mixed.weight[:, : len(NAMES)]),
+            "value": ("curve", value),
+            "group": ("curve", np.full(len(value), group.name)),
+            "number": ("curve", np.arange(len(value))),
+        },
+        {"quantile": list(LEVELS), "candidate": list(NAMES)},
+        {"share": share},
+    )
+
+
+def _joined(parts: list[xr.Dataset], shares: Sequence[float]) -> xr.Dataset:
+    by_share = [
+        xr.concat([each for each in parts if each.attrs["share"] == share], "curve", combine_attrs="drop")
+        for share in shares
+    ]
+    whole = xr.concat(by_share, xr.Variable("share", list(shares)), data_vars="minimal", combine_attrs="drop")
+    return whole.transpose("share", "curve", ...)
+
+
+def read(record: xr.Dataset) -> xr.Dataset:
+    """Errors, coverage and scores: error (share, curve, by), pinball (share, curve, rival), inside (…, band)."""
+    value = record["value"]
+    ours = abs(record["quantiles"].sel(quantile=0.5, drop=True) - value).expand_dims(by=["forecast"])
+    alone = abs(record["plain"] - value).rename(candidate="by")
+    bands = [
+        (record["quantiles"].sel(quantile=low) <= value) & (value <= record["quantiles"].sel(quantile=high))
+        for low, high in ((0.25, 0.75), (0.1, 0.9), (0.025, 0.975))
+    ]
+    scores = [_pinball(record[name], value) for name in ("quantiles", "last_quantiles")]
+    return xr.Dataset(
+        {
+            "error": xr.concat([ours, alone], "by"),
+            "inside": xr.concat(bands, xr.Variable("band", [0.5, 0.8, 0.95])),
+            "pinball": xr.concat(scores, xr.Variable("rival", ["forecast", LAST])),
+            "weight": record["weight"],
+            "group": record["group"],
+        }
+    )
+
+
+def _pinball(quantiles: xr.DataArray, value: xr.DataArray) -> xr.DataArray:
+    """Mean pinball loss over the levels, twice: the CRPS, about."""
+    miss = value - quantiles
+    level = quantiles["quantile"]
+    return 2 * (level * miss).where(miss > 0, (level - 1) * miss).mean("quantile")

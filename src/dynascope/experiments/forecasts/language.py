@@ -1,0 +1,136 @@
+"""dynascope docs/forecast.md: Forecasts of published language models, one size or one schedule left out."""
+
+from functools import partial
+
+import xarray as xr
+
+from dynascope.experiments.claims import Claim, Judgement
+from dynascope.experiments.experiment import Experiment, Panels
+from dynascope.experiments.forecasts import pictures, sets
+from dynascope.experiments.forecasts.claims_of import at_most, best_mean, covers
+from dynascope.experiments.forecasts.judged import Config, crossed, lessons, read, thinned
+from dynascope.experiments.forecasts.taskset import TOTALS
+from dynascope.experiments.sources import own
+from dynascope.forecasting.learning import Group
+
+COSINE, WSD = ("cosine",), ("wsd", "wsdld")
+_BRANCH = ("constant", "wsd")  # runs that share their beginning
+TOLD = ("size", "schedule", "alone")
+
+
+def run(config: Config) -> xr.Dataset:
+    """Forecast each run where the other size is known, where other schedules of its size are, and where nothing is."""
+    groups = sets.language(published=config.published)
+    beside = {
+        "size": all_known_beside(groups),
+        "schedule": [
+            known
+            for each in groups
+            for known in sets.known_beside([each], [other for other in groups if _apart(each, other)])
+        ],
+        "alone": groups,
+    }
+    taught = [*groups, *beside["size"], *thinned([*sets.networks(), *sets.planted()], config.most)]
+    if config.published:
+        taught += thinned(sets.taskset("valid"), config.most)
+    given = lessons(taught, _fold, TOTALS, config)
+    found = [crossed(beside[told], given, _fold, config) for told in TOLD]
+    return xr.concat(found, xr.Variable("told", list(TOLD)), data_vars="all", combine_attrs="drop")
+
+
+def all_known_beside(groups: list[Group]) -> list[Group]:
+    """All runs, each to be forecast where those of the other size are known."""
+    sizes = sorted({_size(each.name) for each in groups})
+    return [
+        known
+        for size in sizes
+        for known in sets.known_beside(
+            [each for each in groups if _size(each.name) == size],
+            [each for each in groups if _size(each.name) != size],
+        )
+    ]
+
+
+def _size(name: str) -> str:
+    return name.split("/")[1]
+
+
+def _fold(name: str) -> str:
+    kind, first = name.split("/")[:2]
+    return f"{kind}/{first}" if kind == "language" else kind
+
+
+def _apart(run: Group, other: Group) -> bool:
+    """Whether another run has the same size and no part of its course."""
+    same = _size(run.name) == _size(other.name)
+    branches = [each.name.split("/")[2].startswith(_BRANCH) for each in (run, other)]
+    schedule = run.name.split("/")[2].split("_")[0] != other.name.split("/")[2].split("_")[0]
+    return same and schedule and not all(branches)
+
+
+def _read(record: xr.Dataset) -> dict[str, xr.Dataset]:
+    return {told: read(record.sel(told=told)) for told in TOLD}
+
+
+def _at_most(seen: dict[str, xr.Dataset], told: str, names: tuple[str, ...], bounds: dict[float, float]) -> Judgement:
+    return at_most(seen[told], names, bounds)
+
+
+EXPERIMENT = Experiment(
+    source=own(place="docs/forecast.md"),
+    config=Config(ends=5),
+    run=run,
+    read=_read,
+    claims=(
+        Claim(
+            "forecast-language-cosine",
+            "where the other size is known, the final loss of cosine runs is met to .015 after 30 %, .010 after 50 %",
+            partial(_at_most, told="size", names=COSINE, bounds={0.3: 0.015, 0.5: 0.010}),
+            kind="own",
+            settles_at="paper",
+        ),
+        Claim(
+            "forecast-language-wsd",
+            "that of runs with a late decay within .030 and .025",
+            partial(_at_most, told="size", names=WSD, bounds={0.3: 0.030, 0.5: 0.025}),
+            kind="own",
+            settles_at="paper",
+        ),
+        Claim(
+            "forecast-language-alone",
+            "without any other run the mean error is below that of every single candidate",
+            lambda seen: best_mean(seen["alone"]),
+            kind="own",
+            settles_at="paper",
+        ),
+        Claim(
+            "forecast-language-schedule",
+            "where only other schedules of its size are known, a run with a late decay is met within .03 after 50 %",
+            partial(_at_most, told="schedule", names=WSD, bounds={0.5: 0.03}),
+            kind="own",
+            settles_at="paper",
+        ),
+        Claim(
+            "forecast-language-80",
+            "bands of 80 % hold within two binomial errors",
+            lambda seen: covers(seen["size"], 0.8),
+            kind="own",
+            settles_at="paper",
+        ),
+        Claim(
+            "forecast-language-95",
+            "so do those of 95 %",
+            lambda seen: covers(seen["size"], 0.95),
+            kind="own",
+            settles_at="paper",
+        ),
+    ),
+    picture=Panels(
+        lambda record, ax: pictures.errors(record.sel(told="size"), ax),
+        lambda record, ax: pictures.errors(record.sel(told="alone"), ax),
+        lambda record, ax: pictures.weights(record.sel(told="size"), ax),
+    ),
+    smoke={"published": False, "most": 8, "steps": 60, "training_shares": (0.3, 0.5, 0.8)},
+    laptop={"most": 100, "steps": 500},
+    model="forecast",
+)

@@ -1,0 +1,105 @@
+"""dynascope docs/forecast.md: Forecasts of 960 networks of our own, one data set left out in turn."""
+
+from collections.abc import Callable
+
+import numpy as np
+import xarray as xr
+
+from dynascope.experiments.claims import Claim, Judgement, above
+from dynascope.experiments.experiment import Experiment, Panels
+from dynascope.experiments.forecasts import pictures, sets
+from dynascope.experiments.forecasts.claims_of import beats_last, best_mean, best_median, covers, theory_weight
+from dynascope.experiments.forecasts.judged import Config, crossed, lessons, read, thinned
+from dynascope.experiments.forecasts.taskset import TOTALS
+from dynascope.experiments.sources import own
+
+KINDS = ("train/loss", "test/loss", "train/accuracy", "test/accuracy")
+
+
+def run(config: Config) -> xr.Dataset:
+    """Forecast losses and accuracies of networks by what other data sets, and planted curves, taught."""
+    judged = thinned(sets.networks(), config.most)
+    taught = lessons([*judged, *thinned(sets.planted(), config.most)], _fold, TOTALS, config)
+    return crossed(judged, taught, _fold, config)
+
+
+def _fold(name: str) -> str:
+    return "/".join(name.split("/")[:2])
+
+
+def _read(record: xr.Dataset) -> dict[str, xr.Dataset]:
+    seen = read(record)
+    groups = record["group"].values.astype(str)
+    return {kind: seen.isel(curve=np.char.endswith(groups, kind)) for kind in KINDS}
+
+
+def _every(judge: Callable[..., Judgement], **options: float) -> Callable[[dict[str, xr.Dataset]], Judgement]:
+    """The quantity that stands worst decides."""
+
+    def judged(seen: dict[str, xr.Dataset]) -> Judgement:
+        found = {kind: judge(each, **options) for kind, each in seen.items()}
+        order = ("not reproduced", "not determined", "reproduced")
+        kind = min(found, key=lambda each: order.index(found[each].verdict))
+        worst = found[kind]
+        return Judgement(
+            worst.verdict, f"{kind}: {worst.note}", worst.relation, worst.expected, worst.measured, worst.tolerance
+        )
+
+    return judged
+
+
+def _theory(seen: dict[str, xr.Dataset]) -> Judgement:
+    found = {kind: theory_weight(each) for kind, each in seen.items()}
+    best = max(found, key=lambda kind: float(found[kind].mean))
+    note = "mode and skills together; " + ", ".join(f"{kind} {float(each.mean):.2f}" for kind, each in found.items())
+    return above(found[best], 0.5, note=f"{best}; {note}")
+
+
+EXPERIMENT = Experiment(
+    source=own(place="docs/forecast.md"),
+    config=Config(),
+    run=run,
+    read=_read,
+    claims=(
+        Claim(
+            "forecast-networks-mean",
+            "the mean error of the end is below that of every single candidate, for losses and accuracies",
+            _every(best_mean),
+            kind="own",
+            settles_at="paper",
+        ),
+        Claim("forecast-networks-median", "so is the median", _every(best_median), kind="own", settles_at="paper"),
+        Claim(
+            "forecast-networks-80",
+            "bands of 80 % cover 80 %, within 5",
+            _every(covers, band=0.8),
+            kind="own",
+            settles_at="paper",
+        ),
+        Claim(
+            "forecast-networks-95",
+            "bands of 95 % cover 95 %, within 3",
+            _every(covers, band=0.95),
+            kind="own",
+            settles_at="paper",
+        ),
+        Claim(
+            "forecast-networks-crps",
+            "the CRPS is below that of the last value with a calibrated band",
+            _every(beats_last),
+            kind="own",
+            settles_at="paper",
+        ),
+        Claim(
+            "forecast-networks-theory",
+            "for one quantity a candidate of the theory earns more than half of the weight",
+            _theory,
+            kind="own",
+            settles_at="paper",
+        ),
+    ),
+    picture=Panels(pictures.errors, pictures.coverage, pictures.weights),
+    smoke={"most": 2, "steps": 60, "training_shares": (0.2, 0.5, 0.8)},
+    laptop={"most": 8, "steps": 500},
+    model="forecast",
+)
