@@ -144,7 +144,7 @@ class _Question:
     def like(self) -> tuple[bytes, ...]:
         """What curves have in common that are forecast at once: steps, and learning rates but for a factor."""
         rates = [(np.empty(0), np.ones(1)) if each is None else each for each in self.futures]
-        times = [part for step, rate in rates for part in (step, np.round(rate / rate.max(), _DIGITS))]
+        times = [part for step, rate in rates for part in (step, np.round(rate / (rate.max() or 1.0), _DIGITS))]
         return tuple(np.ascontiguousarray(each).tobytes() for each in (self.held.step, self.steps, *times))
 
 
