@@ -40,7 +40,7 @@ _OWN = (
 )
 _RISING = ("accuracy", "acc", "auc", "f1", "bleu", "precision", "recall", "score", "reward", "return")
 _WIDER = 2.0  # bands of what is refused, over what they would be
-_DIGITS = 14  # of times: other units of the step change nothing
+_DIGITS = 14  # of times and rates: other units of them change nothing
 _FURTHEST = 1e6  # times the time seen: what lies further is as it is there
 _SCENARIOS = ("constant", "linear")  # futures between which an unknown schedule lies
 
@@ -144,7 +144,7 @@ class _Question:
     def like(self) -> tuple[bytes, ...]:
         """What curves have in common that are forecast at once: steps, and learning rates but for a factor."""
         rates = [(np.empty(0), np.ones(1)) if each is None else each for each in self.futures]
-        times = [part for step, rate in rates for part in (step, np.round(rate / (rate.max() or 1.0), _DIGITS))]
+        times = [part for step, rate in rates for part in (step, _rounded(rate / (rate.max() or 1.0)))]
         return tuple(np.ascontiguousarray(each).tobytes() for each in (self.held.step, self.steps, *times))
 
 
@@ -242,7 +242,7 @@ def _quantiles(
     """Quantiles (curve, step, level) and weights (curve, step, candidate) of curves of the same steps and rates."""
     step = asked.held.step
     span = float(np.abs(step[[0, -1]]).max())
-    times = np.round(step / span, _DIGITS)
+    times = _rounded(step / span)
     means = [averaged(times, each) for each in values]
     time, noise = means[0][0], np.array([each for _, _, each in means])
     shift, _ = in_time(time)
@@ -259,6 +259,13 @@ def _quantiles(
         found.append(mixed.quantile(read_levels(prior, float(at), size_of(given.unit, seen.last))))
         weights.append(mixed.weight[:, : len(CANDIDATES)])
     return np.stack(found, 1), np.stack(weights, 1)
+
+
+def _rounded(values: np.ndarray) -> np.ndarray:
+    """Values to so many digits that what was written in other units is the same."""
+    place = np.floor(np.log10(np.abs(values), out=np.zeros(len(values)), where=values != 0))
+    size = 10.0 ** np.minimum(_DIGITS - 1 - place, 300)
+    return np.asarray(np.round(values * size) / size)
 
 
 def _unit(values: np.ndarray) -> float:
