@@ -18,8 +18,9 @@ LAST = NAMES[0]
 
 @dataclass(frozen=True)
 class Config:
-    """shares: of curves that have been seen. steps: of learning from other runs. most: curves of a group, 0 for all.
+    """shares: of curves that have been seen. steps: of learning from other runs.
 
+    most: curves of a group, 0 for all. one_in: groups of which one is kept.
     ends: records whose mean is the end. published: whether published curves are used; others stand for them if not.
     """
 
@@ -27,6 +28,7 @@ class Config:
     training_shares: tuple[float, ...] = SHARES
     steps: int = 1500
     most: int = 0
+    one_in: int = 1
     ends: int = 1
     published: bool = True
 
@@ -51,8 +53,9 @@ def _even(data: Rows, groups: Sequence[Group], totals: dict[str, float]) -> np.n
     return found
 
 
-def thinned(groups: list[Group], most: int) -> list[Group]:
-    """At most so many curves of each group, all for 0."""
+def thinned(groups: list[Group], config: Config) -> list[Group]:
+    """Some of the groups, and of the curves of each."""
+    groups, most = groups[:: config.one_in], config.most
     if not most:
         return groups
     return [Group(each.name, each.step, each.value[:most], each.rate, each.candidates) for each in groups]
@@ -153,7 +156,8 @@ def _joined(parts: list[xr.Dataset], shares: Sequence[float]) -> xr.Dataset:
         xr.concat([each for each in parts if each.attrs["share"] == share], "curve", combine_attrs="drop")
         for share in shares
     ]
-    whole = xr.concat(by_share, xr.Variable("share", list(shares)), data_vars="minimal", combine_attrs="drop")
+    along = ["quantiles", "last_quantiles", "plain", "weight", "value"]
+    whole = xr.concat(by_share, xr.Variable("share", list(shares)), data_vars=along, combine_attrs="drop")
     return whole.transpose("share", "curve", ...)
 
 

@@ -30,9 +30,9 @@ def run(config: Config) -> xr.Dataset:
         ],
         "alone": groups,
     }
-    taught = [*groups, *beside["size"], *thinned([*sets.networks(), *sets.planted()], config.most)]
+    taught = [*groups, *beside["size"], *thinned([*sets.networks(), *sets.planted()], config)]
     if config.published:
-        taught += thinned(sets.taskset("valid"), config.most)
+        taught += thinned(sets.taskset("valid"), config)
     given = lessons(taught, _fold, TOTALS, config)
     found = [crossed(beside[told], given, _fold, config) for told in TOLD]
     return xr.concat(found, xr.Variable("told", list(TOLD)), data_vars="all", combine_attrs="drop")
@@ -130,7 +130,7 @@ EXPERIMENT = Experiment(
         lambda record, ax: pictures.errors(record.sel(told="alone"), ax),
         lambda record, ax: pictures.weights(record.sel(told="size"), ax),
     ),
-    smoke={"published": False, "most": 8, "steps": 60, "training_shares": (0.3, 0.5, 0.8)},
+    smoke={"published": False, "most": 4, "one_in": 12, "steps": 60, "training_shares": (0.3, 0.5, 0.8)},
     laptop={"most": 100, "steps": 500},
     model="forecast",
 )
