@@ -420,3 +420,19 @@ def test_whatever_numbers_are_given_those_of_the_result_are_finite(value, step, 
         run["learning_rate"] = np.broadcast_to(rate, 12)[:size]
     until = 2 * abs(step[size - 1]) + 1
     _sound(forecast(run, until=until, quantity=name, reach=0.5), name, until)
+
+
+def test_a_finished_run_judges_its_own_forecast():
+    step = np.arange(1.0, 201.0)
+    run = {"step": step, "loss": 1 + step**-0.5, "learning_rate": np.where(step < 120, 1.0, 0.1)}
+    result = forecast(run, seen=0.5)
+    assert result.attrs["refused"] == ""  # the run's own later rates are its schedule
+    assert result["seen_step"].values[-1] == 100
+    assert result["step"].values[-1] == 200
+    assert result["happened"].values[-1] == run["loss"][-1]
+    assert "it was 1.071" in result.attrs["sentence"]
+    with pytest.raises(ValueError, match="until must not be given with seen"):
+        forecast(run, seen=0.5, until=300)
+    for share in (0.0, 1.0, 1e-9):
+        with pytest.raises(ValueError, match="seen must be"):
+            forecast(run, seen=share)

@@ -31,6 +31,9 @@ def forecast(
     quantity: Annotated[str | None, typer.Option(help="What is forecast, the loss by default.")] = None,
     like: Annotated[Path | None, typer.Option(help="Folder of earlier runs that show how this one may go on.")] = None,
     reach: Annotated[float | None, typer.Option(help="A value: how likely it is reached, and when.")] = None,
+    seen: Annotated[
+        float | None, typer.Option(help="Share of a finished run to look at; its end is forecast and judged.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for record and pictures.")] = Path("results/forecast"),
     as_json: AsJson = False,
 ) -> None:
@@ -38,9 +41,11 @@ def forecast(
     files = {"record": out / "forecast.nc", "picture": out / "forecast.png"}
     for path in files.values():
         check_writable(path)
-    result = dynascope.forecast(run, until=until, schedule=schedule, quantity=quantity, like=like, reach=reach)
+    result = dynascope.forecast(
+        run, until=until, schedule=schedule, quantity=quantity, like=like, reach=reach, seen=seen
+    )
     save(result, files["record"])
-    figure = plots.plot_forecast(result)
+    figure = plots.plot_forecast(result, later=None if seen is None else run)
     for suffix in (".png", ".svg"):
         plots.save_figure(figure, files["picture"].with_suffix(suffix))
     if as_json:

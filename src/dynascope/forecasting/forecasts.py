@@ -37,6 +37,7 @@ _OWN = (
     "record",
     "trial",
     "refused",
+    "happened",
 )
 _RISING = ("accuracy", "acc", "auc", "f1", "bleu", "precision", "recall", "score", "reward", "return")
 _WIDER = 2.0  # bands of what is refused, over what they would be
@@ -53,6 +54,7 @@ def forecast(
     quantity: Given[str | None] = None,
     like: Given[str | os.PathLike[str] | Sequence[Source] | Library | None] = None,
     reach: Given[float | None] = None,
+    seen: Given[float | None] = None,
 ) -> xr.Dataset:
     """Forecast a quantity of a training run up to a step: quantiles that hold, or the reason why nothing can be known.
 
@@ -64,6 +66,7 @@ def forecast(
     quantity: what is forecast, the loss by default
     like: a folder of earlier runs, or a list of them: those of the same schedule show how this one may go on
     reach: a value: how likely it is reached by each step
+    seen: share of a finished run that is looked at; its end is forecast, and beside it stands what `happened`
 
     The result has the quantity over (step, quantile), weights of candidates, what was seen, and in its attributes
     `refused` (the reason, or nothing; of several trials also a variable) and `sentence`. Quantiles are those of single
@@ -75,14 +78,16 @@ def forecast(
     (('step', 'quantile'), '', True)
     """
     begun = time.perf_counter()
-    curves = read_curves(run, quantity)
-    if curves[0].name in _OWN:
+    whole = read_curves(run, quantity)
+    if whole[0].name in _OWN:
         raise ValueError(f"quantity must have a name that the result does not use itself, got {quantity!r}: rename it")
-    end = _end(curves, until)
+    curves = whole if seen is None else [_cut(each, seen, until) for each in whole]
+    end = _end(curves, until) if seen is None else float(whole[0].step[-1])
     goal = None if reach is None else scalar("reach", reach)
     earlier = library(like, quantity) if like is not None and not isinstance(like, Library) else like
     prior = load_prior()
-    questions = [_asked(curve, end, schedule) for curve in curves]
+    own = [schedule if schedule is not None or seen is None else _rates(each) for each in whole]
+    questions = [_asked(curve, end, each) for curve, each in zip(curves, own, strict=True)]
     answers = _answers(questions, earlier, prior)
     parts = [_told(question, *answer, goal) for question, answer in zip(questions, answers, strict=True)]
     name = curves[0].name
@@ -90,6 +95,8 @@ def forecast(
     reasons = [str(each.attrs["refused"]) for each in parts]
     if len(parts) > 1:
         result = result.assign(refused=("trial", reasons))
+    if seen is not None:
+        result = _beside(result, whole)
     said = {
         "refused": "; ".join(dict.fromkeys(each for each in reasons if each)),
         "sentence": _sentence(result, name, end, reasons, goal),
@@ -105,6 +112,31 @@ def forecast(
         wall_time=time.perf_counter() - begun,
         device="CPU",
     )
+
+
+def _cut(curve: Curve, share: float, until: float | None) -> Curve:
+    """The first part of a curve."""
+    if until is not None:
+        raise ValueError(f"until must not be given with seen: the end of the run is forecast, got until={until!r}")
+    count = round(scalar("seen", share, above=0.0) * len(curve.step))
+    if not 1 <= count < len(curve.step):
+        raise ValueError(
+            f"seen must be a share below 1 that leaves records to judge by, got {share!r} of {len(curve.step)} records"
+        )
+    rate = None if curve.rate is None else curve.rate[:count]
+    return Curve(curve.step[:count], curve.value[:count], rate, curve.name)
+
+
+def _rates(curve: Curve) -> Schedule | None:
+    """The rates that a finished run had."""
+    return None if curve.rate is None else {"step": curve.step, "learning_rate": curve.rate}
+
+
+def _beside(result: xr.Dataset, whole: list[Curve]) -> xr.Dataset:
+    """What happened, beside the forecast: the records nearest to its steps."""
+    steps = result["step"].values
+    values = [each.value[np.abs(each.step[:, None] - steps).argmin(0)] for each in whole]
+    return result.assign(happened=(("trial", "step"), values) if len(whole) > 1 else ("step", values[0]))
 
 
 def quantity_of(result: xr.Dataset) -> str:
@@ -317,13 +349,32 @@ def _sentence(result: xr.Dataset, name: str, end: float, reasons: list[str], goa
         refused = sum(bool(each) for each in reasons)
         middles = result[name].isel(step=-1).sel(quantile=0.5).values
         text = f"{name} at step {end:.12g}: {middles.min():.4g} to {middles.max():.4g} in the middle"
-        return text + f" over {len(reasons)} trials" + (f"; {refused} of them refused" if refused else "")
+        text += f" over {len(reasons)} trials" + (f"; {refused} of them refused" if refused else "")
+        return text + _outcome(result, name)
     row = result[name].isel(step=-1)
     low, middle, high = (float(row.sel(quantile=each)) for each in (0.1, 0.5, 0.9))
     text = f"{name} at step {end:.12g}: {middle:.4g}, and with 80 % between {low:.4g} and {high:.4g}"
     if goal is not None:
         text += f"; {_when(result, goal)}"
+    text += _outcome(result, name)
     return f"no forecast ({reasons[0]}); the widest honest band: {text}" if reasons[0] else text
+
+
+def _outcome(result: xr.Dataset, name: str) -> str:
+    """How the end was met, where it is known: by the forecast, and by the last value that was seen."""
+    if "happened" not in result:
+        return ""
+    was = np.atleast_1d(result["happened"].isel(step=-1).values)
+    ends = result[name].isel(step=-1)
+    low, middle, high = (np.atleast_1d(ends.sel(quantile=each).values) for each in (0.1, 0.5, 0.9))
+    last = np.atleast_1d(result["seen"].isel(record=-1).values)
+    inside = int(((low <= was) & (was <= high)).sum())
+    errors = (
+        f"off by {np.nanmean(np.abs(middle - was)):.3g}, the last value seen by {np.nanmean(np.abs(last - was)):.3g}"
+    )
+    if len(was) > 1:
+        return f"; {inside} of {len(was)} ends lay inside the 80 % band, forecasts were {errors}"
+    return f"; it was {was[0]:.4g}, {'inside' if inside else 'outside'} the 80 % band: {errors}"
 
 
 def _when(result: xr.Dataset, goal: float) -> str:
