@@ -1,6 +1,6 @@
 """Judge forecasts on curves that nothing was learnt from: by tasks, sizes or data sets that are left out in turn."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,10 +101,28 @@ def lessons(taught: list[Group], fold: Callable[[str], str], totals: dict[str, f
 
 def crossed(judged: list[Group], given: Lessons, fold: Callable[[str], str], config: Config) -> xr.Dataset:
     """Forecast the ends of curves by what others taught, each fold left out in turn."""
-    names = sorted({fold(each.name) for each in judged})
-    priors, below = given.without(names, config.steps)
+    return crossed_all({"": judged}, given, fold, config)[""]
+
+
+def crossed_all(
+    sets: Mapping[str, list[Group]], given: Lessons, fold: Callable[[str], str], config: Config
+) -> dict[str, xr.Dataset]:
+    """The same for several sets of curves at once."""
+    names = sorted({fold(each.name) for judged in sets.values() for each in judged})
+    learnt = given.without(names, config.steps)
+    return {name: _crossed(judged, given, fold, config, *learnt) for name, judged in sets.items()}
+
+
+def _crossed(
+    judged: list[Group],
+    given: Lessons,
+    fold: Callable[[str], str],
+    config: Config,
+    priors: Mapping[str, Prior],
+    below: np.ndarray,
+) -> xr.Dataset:
     parts = []
-    for name in names:
+    for name in sorted({fold(each.name) for each in judged}):
         kept = given.fold != name
         prior = given.calibrated(priors[name], below, kept)
         last = _errors_of_last(given.data, given.even, kept)

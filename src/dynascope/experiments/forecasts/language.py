@@ -8,7 +8,7 @@ from dynascope.experiments.claims import Claim, Judgement
 from dynascope.experiments.experiment import Experiment, Panels
 from dynascope.experiments.forecasts import pictures, sets
 from dynascope.experiments.forecasts.claims_of import at_most, best_mean, covers
-from dynascope.experiments.forecasts.judged import Config, crossed, lessons, read, thinned
+from dynascope.experiments.forecasts.judged import Config, crossed_all, lessons, read, thinned
 from dynascope.experiments.forecasts.taskset import TOTALS
 from dynascope.experiments.sources import own
 from dynascope.forecasting.learning import Group
@@ -34,8 +34,10 @@ def run(config: Config) -> xr.Dataset:
     if config.published:
         taught += thinned(sets.taskset("valid"), config)
     given = lessons(taught, _fold, TOTALS, config)
-    found = [crossed(beside[told], given, _fold, config) for told in TOLD]
-    return xr.concat(found, xr.Variable("told", list(TOLD)), data_vars="all", combine_attrs="drop")
+    found = crossed_all(beside, given, _fold, config)
+    return xr.concat(
+        [found[told] for told in TOLD], xr.Variable("told", list(TOLD)), data_vars="all", combine_attrs="drop"
+    )
 
 
 def all_known_beside(groups: list[Group]) -> list[Group]:
