@@ -14,6 +14,7 @@ from dynascope.forecasting.learning import SHARES, Group, Rows, calibrated, cut,
 SHOWN = (0.2, 0.3, 0.5, 0.8)
 NAMES = tuple(each.name for each in CANDIDATES)
 LAST = NAMES[0]
+_FITTED = ("power law", "shifted power law", "exponential", "MMF")  # curves that others fit and average
 
 
 @dataclass(frozen=True)
@@ -184,6 +185,7 @@ def read(record: xr.Dataset) -> xr.Dataset:
     value = record["value"]
     ours = abs(record["quantiles"].sel(quantile=0.5, drop=True) - value).expand_dims(by=["forecast"])
     alone = abs(record["plain"] - value).rename(candidate="by")
+    several = record["plain"].sel(candidate=list(_FITTED)).median("candidate").expand_dims(by=["median of fits"])
     bands = [
         (record["quantiles"].sel(quantile=low) <= value) & (value <= record["quantiles"].sel(quantile=high))
         for low, high in ((0.25, 0.75), (0.1, 0.9), (0.025, 0.975))
@@ -191,7 +193,7 @@ def read(record: xr.Dataset) -> xr.Dataset:
     scores = [_pinball(record[name], value) for name in ("quantiles", "last_quantiles")]
     return xr.Dataset(
         {
-            "error": xr.concat([ours, alone], "by"),
+            "error": xr.concat([ours, alone, abs(several - value)], "by"),
             "inside": xr.concat(bands, xr.Variable("band", [0.5, 0.8, 0.95])),
             "pinball": xr.concat(scores, xr.Variable("rival", ["forecast", LAST])),
             "weight": record["weight"],
