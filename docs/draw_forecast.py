@@ -1,4 +1,4 @@
-"""Draw the picture of docs/forecast.md: one network of our own set, its first half seen. `python docs/draw_forecast.py`."""
+"""Draw the picture of docs/forecast.md: a network of our own set, half of it seen. `python docs/draw_forecast.py`."""
 
 from pathlib import Path
 
