@@ -23,7 +23,7 @@ PRIOR = Path(__file__).with_name("prior.json")
 _PACED = 7  # place among the common clues: whether learning rates change
 # Widths of the law and of earlier runs grow by it where rates change: few such runs teach, and of language models of a
 # size that was left out the bands of 80 % and 95 % were too narrow by 1.6 and 1.7.
-_CAUTION = 1.7
+CAUTION = 1.7
 
 
 @dataclass(frozen=True)
@@ -149,8 +149,11 @@ def _clues(
     return Clues(np.nan_to_num(np.stack(own, -1)), np.stack(common, -1), place, unit)
 
 
-def mixture(given: Clues, last: np.ndarray, prior: Prior) -> Mixture:
-    """Weigh candidates. The last part is a wide one about the last value, for what no candidate foresees."""
+def mixture(given: Clues, last: np.ndarray, prior: Prior, *, caution: float = CAUTION) -> Mixture:
+    """Weigh candidates. The last part is a wide one about the last value, for what no candidate foresees.
+
+    caution: 1 where levels are calibrated, which would take it back.
+    """
     curves, count = given.place.shape
     own = given.own.shape[-1]
     table, output = np.asarray(prior.inputs), np.asarray(prior.outputs)
@@ -160,7 +163,7 @@ def mixture(given: Clues, last: np.ndarray, prior: Prior) -> Mixture:
     wide = np.broadcast_to(np.asarray(prior.wide), (curves, 1, 2))
     score = np.concatenate([score, wide[..., 0]], 1)
     width = np.exp(np.concatenate([np.clip(found[..., 1], -6, 3), wide[..., 1]], 1))
-    width[:, count - 2 : count] *= np.where(given.common[:, _PACED, None] > 0, _CAUTION, 1.0)
+    width[:, count - 2 : count] *= np.where(given.common[:, _PACED, None] > 0, caution, 1.0)
     odds = np.exp(score - score.max(1, keepdims=True))
     place = np.concatenate([np.nan_to_num(given.place), np.zeros((curves, 1))], 1)
     unit = given.unit[:, None]

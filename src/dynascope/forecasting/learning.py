@@ -61,10 +61,10 @@ class Rows:
         given = Clues(*(each[chosen] for each in vars(self.given).values()))
         return Rows(given, *(each[chosen] for name, each in vars(self).items() if name != "given"))
 
-    def forecast(self, prior: Prior) -> Mixture:
+    def forecast(self, prior: Prior, *, caution: float = 1.0) -> Mixture:
         """What the network says, in units from the last value."""
         own = Clues(self.given.own, self.given.common, self.given.place, np.ones(len(self.last)))
-        return mixture(own, np.zeros(len(self.last)), prior)
+        return mixture(own, np.zeros(len(self.last)), prior, caution=caution)
 
 
 def cut(group: Group, share: float) -> tuple[Seen, float, float]:

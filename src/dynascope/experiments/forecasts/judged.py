@@ -8,7 +8,7 @@ import xarray as xr
 
 from dynascope.forecasting.backtests import continue_all
 from dynascope.forecasting.candidates import CANDIDATES
-from dynascope.forecasting.evidence import LEVELS, Prior, read_levels, size_of
+from dynascope.forecasting.evidence import CAUTION, LEVELS, Prior, read_levels, size_of
 from dynascope.forecasting.learning import SHARES, Group, Rows, calibrated, cut, learn, rows
 
 SHOWN = (0.2, 0.3, 0.5, 0.8)
@@ -148,7 +148,7 @@ def _end(group: Group, share: float, prior: Prior, last: Callable[[float], np.nd
     """Forecast the end of curves after a share of their records."""
     seen, shift, scale = cut(group, share)
     one = rows([group], (share,), (1.0,))
-    mixed = one.forecast(prior)
+    mixed = one.forecast(prior, caution=CAUTION)
     unit, start = one.given.unit, seen.last
     far = float(one.ratio[0])
     quantile = start[:, None] + unit[:, None] * mixed.quantile(read_levels(prior, far, size_of(unit, start)))
