@@ -16,10 +16,9 @@ from dynascope.forecasting.curves import Curve, Source, read_curves
 from dynascope.forecasting.evidence import LEVELS, Prior, clues, load_prior, mixture, read_levels, size_of
 from dynascope.forecasting.known import Library, library
 from dynascope.forecasting.logs import Series
-from dynascope.forecasting.pace import pace_of
 from dynascope.forecasting.refusals import refusal
 from dynascope.forecasting.schedules import Schedule, future_rates
-from dynascope.forecasting.seen import Seen, averaged, in_time
+from dynascope.forecasting.seen import lay_out
 from dynascope.records import with_provenance
 
 _AT_ONCE = 256  # curves, so that memory stays small
@@ -272,19 +271,11 @@ def _quantiles(
     asked: _Question, values: list[np.ndarray], rates: Series | None, earlier: Library | None, prior: Prior
 ) -> tuple[np.ndarray, np.ndarray]:
     """Quantiles (curve, step, level) and weights (curve, step, candidate) of curves of the same steps and rates."""
-    step = asked.held.step
-    span = float(np.abs(step[[0, -1]]).max())
-    times = _rounded(step / span)
-    means = [averaged(times, each) for each in values]
-    time, noise = means[0][0], np.array([each for _, _, each in means])
-    shift, _ = in_time(time)
-    long = float(times[-1] + shift)
-    pace = None if rates is None else pace_of(*rates, shift * span, long * span)
-    seen = Seen((time + shift) / long, np.stack([each for _, each, _ in means]), pace, long * span)
+    seen, shift, noise = lay_out(asked.held.step, values, rates)
     candidates: Sequence[Candidate] = CANDIDATES
     if earlier is not None:
         candidates = candidates_after(earlier.shapes(asked.factor), earlier.law)
-    ahead = np.minimum((asked.steps + shift * span) / seen.scale, _FURTHEST)
+    ahead = np.minimum((asked.steps + shift) / seen.scale, _FURTHEST)
     found, weights = [], []
     for at, given in zip(ahead, clues(seen, ahead, candidates), strict=True):
         mixed = mixture(given, seen.last, prior).with_noise(noise)

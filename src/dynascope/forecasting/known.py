@@ -13,10 +13,9 @@ from dynascope.forecasting.candidates.earlier import Known
 from dynascope.forecasting.candidates.schedule import MULTI_POWER, MultiPower, learn_law
 from dynascope.forecasting.curves import Curve, Source, read_curves
 from dynascope.forecasting.pace import pace_of
-from dynascope.forecasting.seen import Seen, averaged, in_time
+from dynascope.forecasting.refusals import FEWEST
+from dynascope.forecasting.seen import lay_out
 from dynascope.monitor.journal import is_run
-
-_FEWEST = 6
 
 
 @dataclass(frozen=True)
@@ -32,18 +31,18 @@ class Library:
 
     @cached_property
     def law(self) -> MultiPower:
-        """The multi-power law of runs whose learning rates changed; what is known of others if none did."""
-        unit = float(np.median([each.step[-1] for each in self.curves]))
-        runs = []
-        for each in self.curves:
-            step, value, _ = averaged(each.step, each.value)
-            shift, _ = in_time(step)
-            scale = float(each.step[-1] + shift)
-            pace = None if each.rate is None else pace_of(each.step, each.rate, shift, scale)
-            seen = Seen((step + shift) / scale, value[None], pace, scale)
-            if pace is not None and seen.range[0] > 0:
-                runs.append(seen)
-        return learn_law(runs, unit) if runs else MULTI_POWER
+        """The multi-power law that these runs had."""
+        return law_of(self.curves, float(np.median([each.step[-1] for each in self.curves])))
+
+
+def law_of(curves: Sequence[Curve], unit: float) -> MultiPower:
+    """The multi-power law of runs whose learning rates changed; what is known of others if none did.
+
+    unit: steps in which its numbers are meant.
+    """
+    seen = [lay_out(each.step, [each.value], (each.step, each.rate))[0] for each in curves if each.rate is not None]
+    runs = [each for each in seen if each.pace is not None and each.range[0] > 0]
+    return learn_law(runs, unit) if runs else MULTI_POWER
 
 
 def library(like: Given[str | os.PathLike[str] | Sequence[Source]], quantity: Given[str | None]) -> Library:
@@ -63,10 +62,10 @@ def library(like: Given[str | os.PathLike[str] | Sequence[Source]], quantity: Gi
                 raise
             skipped.append(str(error))
             continue
-        found += [_finite(curve) for curve in curves if np.isfinite(curve.value).sum() >= _FEWEST]
+        found += [_finite(curve) for curve in curves if np.isfinite(curve.value).sum() >= FEWEST]
     if not found:
         why = f"; {skipped[0]}" if skipped else ""
-        raise ValueError(f"like must hold earlier runs of {_FEWEST} records or more, got none in {_named(like)}{why}")
+        raise ValueError(f"like must hold earlier runs of {FEWEST} records or more, got none in {_named(like)}{why}")
     if skipped:
         more = f", and {len(skipped) - 1} more" if len(skipped) > 1 else ""
         words = f"of {_named(like)} is left out what cannot be read: {skipped[0]}{more}"

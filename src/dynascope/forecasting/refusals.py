@@ -5,7 +5,7 @@ import numpy as np
 from dynascope.forecasting.curves import Curve
 from dynascope.forecasting.seen import averaged
 
-_FEWEST = 6  # finite records
+FEWEST = 6  # finite records
 _JUMP = 10.0  # typical differences of neighbours
 _SURE = 3.0  # standard errors
 _DRIFT = 4.0  # standard errors
@@ -21,8 +21,8 @@ def refusal(curve: Curve, *, rising: bool, rates_known: bool) -> str:
     'too short: loss has 2 records, 6 are needed'
     """
     finite = np.isfinite(curve.value)
-    if (known := int(finite.sum())) < _FEWEST:
-        return f"too short: {curve.name} has {known} record{'s' * (known > 1)}, {_FEWEST} are needed"
+    if (known := int(finite.sum())) < FEWEST:
+        return f"too short: {curve.name} has {known} record{'s' * (known > 1)}, {FEWEST} are needed"
     if not finite[-1]:
         first = curve.step[np.flatnonzero(finite)[-1] + 1]
         return f"diverged: {curve.name} is not finite from step {first:.12g} on"

@@ -1,14 +1,16 @@
 """Judges that experiments on forecasts share."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Judgement, above, below, equal
+from dynascope.experiments.claims import Claim, Judgement, above, below, equal
 from dynascope.experiments.forecasts.judged import LAST
 from dynascope.statistics.errors import Estimate, over_trials
 
+OwnClaim = partial(Claim, kind="own", settles_at="paper")
 BANDS = {0.8: 0.05, 0.95: 0.03}  # what a band shall cover, and the bound
 MANY = 500  # curves from which on the bounds hold
 

@@ -8,7 +8,7 @@ import xarray as xr
 
 from dynascope.forecasting.backtests import continue_all
 from dynascope.forecasting.candidates import CANDIDATES
-from dynascope.forecasting.evidence import CAUTION, LEVELS, Prior, read_levels, size_of
+from dynascope.forecasting.evidence import LEVELS, Prior, clues, mixture, read_levels, size_of
 from dynascope.forecasting.learning import SHARES, Group, Rows, calibrated, cut, learn, rows
 
 SHOWN = (0.2, 0.3, 0.5, 0.8)
@@ -34,23 +34,13 @@ class Config:
     published: bool = True
 
 
-def weights(data: Rows, groups: Sequence[Group], totals: dict[str, float]) -> np.ndarray:
-    """Weight of each row: sets have their totals, and curves that move count more than those that stand still."""
-    size = np.clip(data.given.unit / (np.abs(data.last) + 1e-6), 1e-3, 1) ** 0.5
+def shared_out(size: np.ndarray, data: Rows, groups: Sequence[Group], totals: dict[str, float]) -> np.ndarray:
+    """Weight of each row: in proportion to its size, and of each set its total."""
     kinds = np.array([each.name.split("/")[0] for each in groups])[data.group]
     found = np.zeros(len(size))
     for kind in np.unique(kinds):
         mine = kinds == kind
         found[mine] = totals[kind] * size[mine] / size[mine].sum()
-    return found
-
-
-def _even(data: Rows, groups: Sequence[Group], totals: dict[str, float]) -> np.ndarray:
-    """Weight of each row where bands are calibrated: sets have their totals, and all curves count alike."""
-    kinds = np.array([each.name.split("/")[0] for each in groups])[data.group]
-    found = np.array([totals[kind] for kind in kinds])
-    for kind in np.unique(kinds):
-        found[kinds == kind] /= (kinds == kind).sum()
     return found
 
 
@@ -95,8 +85,11 @@ class Lessons:
 def lessons(taught: list[Group], fold: Callable[[str], str], totals: dict[str, float], config: Config) -> Lessons:
     """Cut curves into rows that teach. fold: from a group's name to what is left out with it."""
     data = rows(taught, config.training_shares)
-    weight = weights(data, taught, totals)
-    even = (weight / weight.sum() + _even(data, taught, totals) / sum(totals.values())) / 2
+    # curves that move teach more than those that stand still; where bands are calibrated, that is half of it
+    moved = np.clip(data.given.unit / (np.abs(data.last) + 1e-6), 1e-3, 1) ** 0.5
+    weight = shared_out(moved, data, taught, totals)
+    alike = shared_out(np.ones(len(moved)), data, taught, totals)
+    even = (weight / weight.sum() + alike / sum(totals.values())) / 2
     return Lessons(data, weight, even, np.array([fold(each.name) for each in taught])[data.group])
 
 
@@ -146,15 +139,14 @@ def _errors_of_last(data: Rows, weight: np.ndarray, kept: np.ndarray) -> Callabl
 
 def _end(group: Group, share: float, prior: Prior, last: Callable[[float], np.ndarray], config: Config) -> xr.Dataset:
     """Forecast the end of curves after a share of their records."""
-    seen, shift, scale = cut(group, share)
-    one = rows([group], (share,), (1.0,))
-    mixed = one.forecast(prior, caution=CAUTION)
-    unit, start = one.given.unit, seen.last
-    far = float(one.ratio[0])
-    quantile = start[:, None] + unit[:, None] * mixed.quantile(read_levels(prior, far, size_of(unit, start)))
-    plain = continue_all(seen, np.array([(group.step[-1] + shift) / scale]), group.candidates)[2][..., 0]
+    seen, shift = cut(group, share)
+    ahead = (group.step[-1:] + shift) / seen.scale
+    (given,) = clues(seen, ahead, group.candidates)
+    mixed, far = mixture(given, seen.last, prior), float(ahead[0])
+    quantile = mixed.quantile(read_levels(prior, far, size_of(given.unit, seen.last)))
+    plain = continue_all(seen, ahead, group.candidates)[2][..., 0]
     value = group.value[:, -config.ends :].mean(1)
-    band = start[:, None] + unit[:, None] * last(far)
+    band = seen.last[:, None] + given.unit[:, None] * last(far)
     return xr.Dataset(
         {
             "quantiles": (("curve", "quantile"), quantile),

@@ -12,9 +12,11 @@ import numpy as np
 from dynascope.data.folder import data_folder
 from dynascope.forecasting.candidates import candidates_after
 from dynascope.forecasting.candidates.earlier import Known
-from dynascope.forecasting.candidates.schedule import MULTI_POWER, law, learn_law
+from dynascope.forecasting.candidates.schedule import MULTI_POWER, law
 from dynascope.forecasting.candidates.theory import mode, skills
-from dynascope.forecasting.learning import Group, cut
+from dynascope.forecasting.curves import Curve
+from dynascope.forecasting.known import Library, law_of
+from dynascope.forecasting.learning import Group
 from dynascope.forecasting.pace import Pace, pace_of
 
 OWN = Path(__file__).with_name("own_curves.npz")
@@ -71,12 +73,8 @@ def _instead_of_language() -> list[Group]:
 
 def known_beside(groups: list[Group], chosen: list[Group], unit: float = 20_000.0) -> list[Group]:
     """The same curves, to be forecast where `chosen` are known to their ends."""
-    shapes = tuple(
-        Known(each.step, each.value[0], None if each.rate is None else pace_of(each.step, each.rate, 0.0, 1.0))
-        for each in chosen
-    )
-    paced = [seen for seen in (cut(each, 1.0)[0] for each in chosen) if seen.pace is not None]
-    after = candidates_after(shapes, learn_law(paced, unit) if paced else MULTI_POWER)
+    known = Library(tuple(Curve(each.step, each.value[0], each.rate, each.name) for each in chosen))
+    after = candidates_after(known.shapes(1.0), law_of(known.curves, unit))
     return [Group(each.name, each.step, each.value, each.rate, after) for each in groups]
 
 

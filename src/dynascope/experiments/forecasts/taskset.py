@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import xarray as xr
 
-from dynascope.experiments.claims import Claim, Judgement
+from dynascope.experiments.claims import Judgement
 from dynascope.experiments.experiment import Experiment, Panels
 from dynascope.experiments.forecasts import pictures, sets
-from dynascope.experiments.forecasts.claims_of import beats_last, best_mean, best_median, covers
+from dynascope.experiments.forecasts.claims_of import OwnClaim, beats_last, best_mean, best_median, covers
 from dynascope.experiments.forecasts.judged import Config, crossed, lessons, read, thinned
 from dynascope.experiments.sources import own
 
@@ -48,57 +48,31 @@ EXPERIMENT = Experiment(
     run=run,
     read=_read,
     claims=(
-        Claim(
+        OwnClaim(
             "forecast-taskset-mean",
             "of curves that move, the mean error of the end is below that of every single candidate",
             _of("moving", best_mean),
-            kind="own",
-            settles_at="paper",
         ),
-        Claim(
-            "forecast-taskset-median", "so is the median", _of("moving", best_median), kind="own", settles_at="paper"
-        ),
-        Claim(
-            "forecast-taskset-median-all",
-            "so is the median over all curves",
-            _of("all", best_median),
-            kind="own",
-            settles_at="paper",
-        ),
-        Claim(
+        OwnClaim("forecast-taskset-median", "so is the median", _of("moving", best_median)),
+        OwnClaim("forecast-taskset-median-all", "so is the median over all curves", _of("all", best_median)),
+        OwnClaim(
             "forecast-taskset-80",
             "bands of 80 % cover 80 % of the ends of all curves, within 5",
             _of("all", covers, band=0.8),
-            kind="own",
-            settles_at="paper",
         ),
-        Claim(
-            "forecast-taskset-95",
-            "bands of 95 % cover 95 %, within 3",
-            _of("all", covers, band=0.95),
-            kind="own",
-            settles_at="paper",
-        ),
-        Claim(
+        OwnClaim("forecast-taskset-95", "bands of 95 % cover 95 %, within 3", _of("all", covers, band=0.95)),
+        OwnClaim(
             "forecast-taskset-moving-80",
             "bands of 80 % cover 80 % of the ends of those that move, within 5",
             _of("moving", covers, band=0.8),
-            kind="own",
-            settles_at="paper",
         ),
-        Claim(
-            "forecast-taskset-moving-95",
-            "bands of 95 % cover 95 % of them, within 3",
-            _of("moving", covers, band=0.95),
-            kind="own",
-            settles_at="paper",
+        OwnClaim(
+            "forecast-taskset-moving-95", "bands of 95 % cover 95 % of them, within 3", _of("moving", covers, band=0.95)
         ),
-        Claim(
+        OwnClaim(
             "forecast-taskset-crps",
             "their CRPS is below that of the last value with a calibrated band",
             _of("moving", beats_last),
-            kind="own",
-            settles_at="paper",
         ),
     ),
     picture=Panels(pictures.errors, pictures.coverage, pictures.weights),

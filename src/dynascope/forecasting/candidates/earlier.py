@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynascope.forecasting.candidates.schedule import MULTI_POWER, MultiPower
-from dynascope.forecasting.candidates.shapes import RECORDS, Fit, least_squares, mixed
+from dynascope.forecasting.candidates.shapes import Fit, least_squares, mixed
 from dynascope.forecasting.pace import Pace
 from dynascope.forecasting.seen import Seen
 
@@ -51,12 +51,10 @@ class Earlier:
             return None
         table = np.stack([np.interp(times, each.step, each.value) for each in runs])
         past, future = table[:, : len(seen.x)], table[:, len(seen.x) :]
-        _, plain, misfit = least_squares(seen, past, future)
-        apart = past - past.mean(1, keepdims=True)
-        height = (seen.y @ apart.T) / ((apart**2).sum(1) + 1e-300)
+        _, plain, misfit, height = least_squares(seen, past, future)
         stretch = np.clip((height + 1) / 2, *_STRETCH)  # half of what the past says: it shows little of the slope ahead
         continued = seen.level[:, None, None] + stretch[..., None] * (future - (past @ seen.recent)[:, None])
-        found = mixed(continued, plain, misfit, -0.5 * min(len(seen.x), RECORDS) * np.log(misfit))
+        found = mixed(seen, continued, plain, misfit, 0.0)
         by_law = self.law.fit(seen, ahead)
         if by_law is None:
             return found
