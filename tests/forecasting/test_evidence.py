@@ -42,7 +42,8 @@ def test_what_is_trained_is_what_forecasts(lesson):
     numbers = {
         name: jnp.asarray(getattr(prior, name)) for name in ("inputs", "offsets", "outputs", "candidates", "wide")
     }
-    given = (lesson.given.own, lesson.given.common, np.nan_to_num(lesson.given.place), np.isfinite(lesson.given.place))
+    clues = lesson.given
+    given = (clues.own, clues.common, np.nan_to_num(clues.place), np.isfinite(clues.place), clues.noise)
     shrunk = learning._DECAY * sum((numbers[name] ** 2).sum() for name in ("inputs", "outputs", "candidates"))
     loss = learning._loss(numbers, *map(jnp.asarray, given), jnp.asarray(lesson.happened), jnp.ones(len(ours)))
     assert float(loss - shrunk) == pytest.approx(float(ours.mean()), rel=1e-4)

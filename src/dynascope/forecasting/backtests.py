@@ -7,9 +7,10 @@ import numpy as np
 
 from dynascope.forecasting.candidates.earlier import Earlier
 from dynascope.forecasting.candidates.shapes import Candidate
-from dynascope.forecasting.seen import Seen
+from dynascope.forecasting.seen import BEGUN, Seen
 
 _ORIGINS = (0.2, 0.35, 0.5, 0.65, 0.8, 0.9)  # of the time seen
+_LATE_LOG = 0.5  # of the time seen: one that begins later is tested from moments between its first record and now
 _LATE = 0.6  # of the way from an origin to now: where a forecast is judged
 _FEWEST = 4  # records before an origin
 
@@ -32,8 +33,8 @@ class Backtests:
 def continue_all(seen: Seen, ahead: np.ndarray, candidates: Sequence[Candidate]) -> tuple[np.ndarray, ...]:
     """Mean and spread (curve, candidate, time), plain fits and misfits of all candidates; NaN where one says nothing.
 
-    Means stay within reach: as far from the last value as the curve has come, but for those of earlier runs, which have
-    seen what comes; and not below 0 if it never was.
+    Means stay within reach: as far from the last value as the curve has come, or would have in so many times its time,
+    but for those of earlier runs, which have seen what comes; and not below 0 if it never was.
     """
     fits = [each.fit(seen, ahead) for each in candidates]
     blank = np.full((len(seen.y), len(ahead)), np.nan)
@@ -44,7 +45,8 @@ def continue_all(seen: Seen, ahead: np.ndarray, candidates: Sequence[Candidate])
     misfit = np.stack([np.ones(len(seen.y)) if each is None else each.misfit for each in fits], 1)
     last = seen.last[:, None, None]
     bold = np.array([isinstance(each, Earlier) for each in candidates])[:, None]
-    reach = np.where(bold, np.inf, seen.range[:, None, None])
+    longer = np.maximum(np.log(ahead) / -np.log(np.clip(seen.x[0], BEGUN, 0.999)), 1.0)
+    reach = np.where(bold, np.inf, seen.range[:, None, None] * longer)
     least = np.where(seen.y.min(1) >= 0, 0.0, -np.inf)[:, None, None]
     return np.maximum(np.clip(mean, last - reach, last + reach), least), spread, plain, misfit
 
@@ -57,8 +59,9 @@ def backtest(seen: Seen, candidates: Sequence[Candidate]) -> Backtests | None:
     [4.0, 3.5, 2.0, 1.0]
     """
     ratios, sizes, biases = [], [], []
+    begin = seen.x[0] if seen.x[0] > _LATE_LOG else 0.0
     for origin in _ORIGINS:
-        records = int((seen.x <= origin + 1e-9).sum())
+        records = int((seen.x <= begin + origin * (1 - begin) + 1e-9).sum())
         if records < _FEWEST or records == len(seen.x):
             continue
         then = float(seen.x[records - 1])

@@ -13,10 +13,11 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from dynascope.forecasting.backtests import Backtests, backtest, continue_all
 from dynascope.forecasting.candidates import CANDIDATES
+from dynascope.forecasting.candidates.earlier import settled
 from dynascope.forecasting.candidates.shapes import Candidate
 from dynascope.forecasting.seen import Seen
 
@@ -24,10 +25,9 @@ LEVELS = (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975)
 PRIOR = Path(__file__).with_name("prior.json")
 NUMBERS = ("inputs", "offsets", "outputs", "candidates", "wide")  # that are learnt
 _SILENT = -1e9  # score of a candidate that says nothing
-_PACED = 7  # place among the common clues: whether learning rates change
-# Widths of the law and of earlier runs grow by it where rates change: few such runs teach, and of language models of a
-# size that was left out the bands of 80 % and 95 % were too narrow by 1.6 and 1.7.
-CAUTION = 1.7
+# Of the way ahead: what the law and earlier runs err by besides, for few such runs teach. Set where language models of
+# one size were forecast by those of another.
+DOUBT = 0.09
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,14 @@ class Clues:
 
     own: of each candidate, (curve, candidate, clue); common: (curve, clue)
     place: forecasts from the last value on, in units of `unit`, NaN for those who are silent, (curve, candidate)
+    noise: of the records that were seen, in units: nothing is forecast better than that, (curve,)
     unit: what the last value was wrong by in the past, about, (curve,)
     """
 
     own: np.ndarray
     common: np.ndarray
     place: np.ndarray
+    noise: np.ndarray
     unit: np.ndarray
 
 
@@ -71,10 +73,6 @@ class Mixture:
     mean: np.ndarray
     width: np.ndarray
 
-    def with_noise(self, noise: np.ndarray) -> "Mixture":
-        """The same of single records, which scatter about what was averaged. noise: (curve,)."""
-        return Mixture(self.weight, self.mean, np.hypot(self.width, noise[:, None]))
-
     def below(self, value: np.ndarray) -> np.ndarray:
         """Probability of less than a value, (curve,)."""
         return np.asarray((self.weight * ndtr((value[:, None] - self.mean) / self.width)).sum(1))
@@ -98,6 +96,7 @@ class Mixture:
 
 def clues(seen: Seen, ahead: np.ndarray, candidates: Sequence[Candidate] = CANDIDATES) -> list[Clues]:
     """Collect what is known of the forecast at each time ahead."""
+    candidates = settled(candidates, seen, ahead)
     mean, spread, _, misfit = continue_all(seen, ahead, candidates)
     tests = backtest(seen, candidates)
     unit = _unit(seen, tests)[:, None]
@@ -150,26 +149,26 @@ def _clues(
         past / 2 * one,
         future / 2 * one,
     ]
-    return Clues(np.nan_to_num(np.stack(own, -1)), np.stack(common, -1), place, unit)
+    return Clues(np.nan_to_num(np.stack(own, -1)), np.stack(common, -1), place, seen.noise / unit, unit)
 
 
-def mixture(given: Clues, last: np.ndarray, prior: Prior, *, caution: float = CAUTION) -> Mixture:
+def mixture(given: Clues, last: np.ndarray, prior: Prior, *, doubt: float = DOUBT) -> Mixture:
     """Weigh candidates. The last part is a wide one about the last value, for what no candidate foresees.
 
-    caution: 1 where levels are calibrated, which would take it back.
+    doubt: 0 where levels are calibrated, which would take it back.
     """
     numbers = {name: np.asarray(getattr(prior, name)) for name in NUMBERS}
     score, width, place = parts(
-        numbers, given.own, given.common, np.nan_to_num(given.place), np.isfinite(given.place), xp=np
+        numbers, given.own, given.common, np.nan_to_num(given.place), np.isfinite(given.place), given.noise, xp=np
     )
-    width[:, -3:-1] *= np.where(given.common[:, _PACED, None] > 0, caution, 1.0)  # the wide part is behind them
+    width[:, -3:-1] = np.hypot(width[:, -3:-1], doubt * place[:, -3:-1])  # the wide part is behind them
     odds = np.exp(score - score.max(1, keepdims=True))
     unit = given.unit[:, None]
     return Mixture(odds / odds.sum(1, keepdims=True), last[:, None] + unit * place, unit * width)
 
 
 def parts(
-    numbers: Mapping[str, Any], own: Any, common: Any, place: Any, speaks: Any, *, xp: ModuleType
+    numbers: Mapping[str, Any], own: Any, common: Any, place: Any, speaks: Any, noise: Any, *, xp: ModuleType
 ) -> tuple[Any, Any, Any]:
     """What the network makes of clues: score, width and place of each part, (curve, part), the wide one last.
 
@@ -182,7 +181,7 @@ def parts(
     wide = xp.broadcast_to(numbers["wide"], (len(own), 1, 2))
     score = xp.concatenate([xp.where(speaks > 0, found[..., 0], _SILENT), wide[..., 0]], 1)
     width = xp.exp(xp.concatenate([xp.clip(found[..., 1], -6, 3), wide[..., 1]], 1))
-    return score, width, xp.concatenate([place, xp.zeros((len(own), 1))], 1)
+    return score, xp.hypot(width, noise[:, None]), xp.concatenate([place, xp.zeros((len(own), 1))], 1)
 
 
 def size_of(unit: np.ndarray, last: np.ndarray) -> np.ndarray:
@@ -206,6 +205,16 @@ def read_levels(prior: Prior, ratio: float, size: np.ndarray) -> np.ndarray:
     upper = table[rows, columns] * (1 - right) + table[rows, columns + 1] * right
     lower = table[rows + 1, columns] * (1 - right) + table[rows + 1, columns + 1] * right
     return np.asarray(upper * (1 - down) + lower * down)
+
+
+def with_noise(quantiles: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """Quantiles of single records, which scatter about what was averaged, (curve, level). noise: (curve,).
+
+    >>> with_noise(np.zeros((1, len(LEVELS))), np.ones(1)).round(2).tolist()
+    [[-1.96, -1.28, -0.67, 0.0, 0.67, 1.28, 1.96]]
+    """
+    normal, middle = ndtri(np.array(LEVELS)), quantiles[:, len(LEVELS) // 2, None]
+    return np.asarray(middle + np.sign(normal) * np.hypot(quantiles - middle, noise[:, None] * normal))
 
 
 def load_prior(path: Path = PRIOR) -> Prior:

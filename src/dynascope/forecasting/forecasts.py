@@ -13,12 +13,12 @@ from dynascope.checks import Given, scalar
 from dynascope.forecasting.candidates import CANDIDATES, candidates_after
 from dynascope.forecasting.candidates.shapes import Candidate
 from dynascope.forecasting.curves import Curve, Source, read_curves
-from dynascope.forecasting.evidence import LEVELS, Prior, clues, load_prior, mixture, read_levels, size_of
+from dynascope.forecasting.evidence import LEVELS, Prior, clues, load_prior, mixture, read_levels, size_of, with_noise
 from dynascope.forecasting.known import Library, library
 from dynascope.forecasting.logs import Series
 from dynascope.forecasting.refusals import refusal
 from dynascope.forecasting.schedules import Schedule, future_rates
-from dynascope.forecasting.seen import lay_out
+from dynascope.forecasting.seen import lay_out, rounded
 from dynascope.records import with_provenance
 
 _AT_ONCE = 256  # curves, so that memory stays small
@@ -40,7 +40,6 @@ _OWN = (
 )
 _RISING = ("accuracy", "acc", "auc", "f1", "bleu", "precision", "recall", "score", "reward", "return")
 _WIDER = 2.0  # bands of what is refused, over what they would be
-_DIGITS = 14  # of times and rates: other units of them change nothing
 _FURTHEST = 1e6  # times the time seen: what lies further is as it is there
 _SCENARIOS = ("constant", "linear")  # futures between which an unknown schedule lies
 
@@ -175,7 +174,7 @@ class _Question:
     def like(self) -> tuple[bytes, ...]:
         """What curves have in common that are forecast at once: steps, and learning rates but for a factor."""
         rates = [(np.empty(0), np.ones(1)) if each is None else each for each in self.futures]
-        times = [part for step, rate in rates for part in (step, _rounded(rate / (rate.max() or 1.0)))]
+        times = [part for step, rate in rates for part in (step, rounded(rate / (rate.max() or 1.0)))]
         return tuple(np.ascontiguousarray(each).tobytes() for each in (self.held.step, self.steps, *times))
 
 
@@ -278,17 +277,11 @@ def _quantiles(
     ahead = np.minimum((asked.steps + shift) / seen.scale, _FURTHEST)
     found, weights = [], []
     for at, given in zip(ahead, clues(seen, ahead, candidates), strict=True):
-        mixed = mixture(given, seen.last, prior).with_noise(noise)
-        found.append(mixed.quantile(read_levels(prior, float(at), size_of(given.unit, seen.last))))
+        mixed = mixture(given, seen.last, prior)
+        levels = read_levels(prior, float(at), size_of(given.unit, seen.last))
+        found.append(with_noise(mixed.quantile(levels), noise))
         weights.append(mixed.weight[:, : len(CANDIDATES)])
     return np.stack(found, 1), np.stack(weights, 1)
-
-
-def _rounded(values: np.ndarray) -> np.ndarray:
-    """Values to so many digits that what was written in other units is the same."""
-    place = np.floor(np.log10(np.abs(values), out=np.zeros(len(values)), where=values != 0))
-    size = 10.0 ** np.minimum(_DIGITS - 1 - place, 300)
-    return np.asarray(np.round(values * size) / size)
 
 
 def _unit(values: np.ndarray) -> float:

@@ -5,7 +5,7 @@ what then happened. Errors count in units of the curve, so that runs of all kind
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -61,9 +61,9 @@ class Rows:
         return Rows(given, *(each[chosen] for name, each in vars(self).items() if name != "given"))
 
     def forecast(self, prior: Prior) -> Mixture:
-        """What the network says, in units from the last value, without caution: calibration would take it back."""
-        own = Clues(self.given.own, self.given.common, self.given.place, np.ones(len(self.last)))
-        return mixture(own, np.zeros(len(self.last)), prior, caution=1.0)
+        """What the network says, in units from the last value, without doubt: calibration would take it back."""
+        in_units = replace(self.given, unit=np.ones(len(self.last)))
+        return mixture(in_units, np.zeros(len(self.last)), prior, doubt=0.0)
 
 
 def cut(group: Group, share: float) -> tuple[Seen, float]:
@@ -112,7 +112,8 @@ def _joined(parts: list[Rows]) -> Rows:
 def learn(data: Rows, weight: np.ndarray, *, seed: int = 0, steps: int = _STEPS, made: str = "") -> Prior:
     """Train the network on rows, weighted."""
     columns = (data.given.own, data.given.common, np.nan_to_num(np.clip(data.given.place, -_FAR, _FAR)))
-    arrays = [*columns, np.isfinite(data.given.place), np.clip(data.happened, -_FAR, _FAR), weight / weight.mean()]
+    arrays = [*columns, np.isfinite(data.given.place), data.given.noise, np.clip(data.happened, -_FAR, _FAR)]
+    arrays.append(weight / weight.mean())
     given = [np.asarray(each, np.float32) for each in arrays]
     sizes = data.given.own.shape[-1] + data.given.common.shape[-1] + len(CANDIDATES)
     keys = jax.random.split(jax.random.PRNGKey(seed), 2)
@@ -147,8 +148,8 @@ def _adam(numbers: Any, first: Any, second: Any, step: Any, rate: Any, *given: A
     return moved, first, second
 
 
-def _loss(numbers: Any, own: Any, common: Any, place: Any, speaks: Any, happened: Any, weight: Any) -> Any:
-    score, width, mean = parts(numbers, own, common, place, speaks, xp=jnp)
+def _loss(numbers: Any, own: Any, common: Any, place: Any, speaks: Any, noise: Any, happened: Any, weight: Any) -> Any:
+    score, width, mean = parts(numbers, own, common, place, speaks, noise, xp=jnp)
     shrink = sum((numbers[name] ** 2).sum() for name in ("inputs", "outputs", "candidates"))
     return (weight * crps(jax.nn.softmax(score), mean, width, happened)).mean() + _DECAY * shrink
 

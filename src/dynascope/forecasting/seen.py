@@ -13,8 +13,9 @@ from dynascope.forecasting.pace import Pace, pace_of
 
 MOST = 64  # records of a curve that are fitted: more are averaged in equal stretches of training
 _MEMORY = 1.5  # records in which the weight of the last level falls by 1/e
-_DIGITS = 14  # of times: other units of the step change nothing
-_BEGUN = 0.1  # of the time seen: what came before is not counted to the range of a curve
+_DIGITS = 14  # of times and rates: other units of them change nothing
+_LEAST = 1e-6  # weight of a record, however far it is from the others
+BEGUN = 0.1  # of the time seen: what came before is not counted to the range of a curve
 
 
 @dataclass(frozen=True)
@@ -58,15 +59,21 @@ class Seen:
     @cached_property
     def range(self) -> np.ndarray:
         """How far curves went, their first tenth left out, (curve,)."""
-        late = self.y[:, self.x >= _BEGUN]
+        late = self.y[:, self.x >= BEGUN]
         return np.asarray(late.max(1) - late.min(1))
+
+    @cached_property
+    def trust(self) -> np.ndarray:
+        """Weights of records in fits, (curve, record): those of a steep beginning would decide everything."""
+        near = self.range[:, None] + 1e-300
+        return np.asarray(np.maximum((near / np.maximum(np.abs(self.y - self.last[:, None]), near)) ** 2, _LEAST))
 
     @cached_property
     def noise(self) -> np.ndarray:
         """Standard deviation of records about a smooth curve, from their last second differences, (curve,)."""
         if len(self.x) < 3:
             return np.zeros(len(self.y))
-        bent = np.abs(np.diff(self.y, 2))[:, -8:]
+        bent = np.abs(np.diff(self.y, 2))[:, -16:]
         return np.asarray(np.median(bent, 1) / (0.6745 * np.sqrt(6)))
 
 
@@ -82,14 +89,25 @@ def lay_out(
     (10.0, 30.0, 1.0)
     """
     span = float(np.abs(step[[0, -1]]).max())
-    times = np.round(step / span, _DIGITS)
+    times = rounded(step / span)
     means = [averaged(times, each) for each in values]
     time = means[0][0]
-    shift = _shift(time)
+    shift = _shift(times)
     long = float(times[-1] + shift)
     pace = None if rates is None else pace_of(*rates, shift * span, long * span)
     seen = Seen((time + shift) / long, np.stack([each for _, each, _ in means]), pace, long * span)
     return seen, shift * span, np.array([each for _, _, each in means])
+
+
+def rounded(values: np.ndarray) -> np.ndarray:
+    """Values to so many digits that what was written in other units is the same.
+
+    >>> rounded(np.array([0.1 + 0.2, 0.0])).tolist()
+    [0.3, 0.0]
+    """
+    place = np.floor(np.log10(np.abs(values), out=np.zeros(len(values)), where=values != 0))
+    size = 10.0 ** np.minimum(_DIGITS - 1 - place, 300)
+    return np.asarray(np.round(values * size) / size)
 
 
 def _shift(step: np.ndarray) -> float:

@@ -50,13 +50,20 @@ def taskset():
 
 @pytest.fixture
 def language():
-    names = [f"language/25M/{each}" for each in ("cosine_24000", "wsd_20000_24000", "wsdld_20000_24000")]
-    one = _record(names, curves=18, sigma=0.005, rival=40)
+    schedules = ("cosine_24000", "wsd_20000_24000", "wsdld_20000_24000", "constant_24000")
+    one = _record([f"language/25M/{each}" for each in schedules], curves=18, sigma=0.005, rival=40)
+    one = _moved(one, "constant", 2.0, "quantiles", "last_quantiles", "plain", "value")  # a decay brings 2, about
     return xr.concat([one] * 3, xr.Variable("told", ["size", "schedule", "alone"]), data_vars="all")
 
 
 def _shifted(record, by):
     return record.assign(quantiles=record["quantiles"] + by)
+
+
+def _moved(record, schedule, by, *names):
+    """The same where some runs have larger values."""
+    chosen = by * record["group"].str.contains(f"/{schedule}_")
+    return record.assign({name: record[name] + chosen for name in names})
 
 
 def _stretched(record, by):
@@ -103,3 +110,9 @@ def test_language_models_have_bounds(language, failed):
     assert {"forecast-language-cosine", "forecast-language-wsd", "forecast-language-schedule"} <= found
     assert "forecast-language-alone" in found
     assert {"forecast-language-80", "forecast-language-95"} <= failed("forecasts/language", _stretched(language, 0.05))
+
+
+def test_what_a_decay_brings_must_be_met(language, failed):
+    for off in (-0.7, 0.7):
+        assert "forecast-language-what-if" in failed("forecasts/language", _moved(language, "wsdld", off, "quantiles"))
+    assert "forecast-language-what-if" not in failed("forecasts/language", _shifted(language, 0.7))

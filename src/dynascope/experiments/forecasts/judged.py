@@ -173,9 +173,12 @@ def _joined(parts: list[xr.Dataset], shares: Sequence[float]) -> xr.Dataset:
 
 
 def read(record: xr.Dataset) -> xr.Dataset:
-    """Errors, coverage and scores: error (share, curve, by), pinball (share, curve, rival), inside (…, band)."""
-    value = record["value"]
-    ours = abs(record["quantiles"].sel(quantile=0.5, drop=True) - value).expand_dims(by=["forecast"])
+    """Errors, coverage and scores: error (share, curve, by), pinball (share, curve, rival), inside (…, band).
+
+    end: as it was forecast, and as it came, (of, share, curve).
+    """
+    value, middle = record["value"], record["quantiles"].sel(quantile=0.5, drop=True)
+    ours = abs(middle - value).expand_dims(by=["forecast"])
     alone = abs(record["plain"] - value).rename(candidate="by")
     several = record["plain"].sel(candidate=list(_FITTED)).median("candidate").expand_dims(by=["median of fits"])
     bands = [
@@ -188,6 +191,7 @@ def read(record: xr.Dataset) -> xr.Dataset:
             "error": xr.concat([ours, alone, abs(several - value)], "by"),
             "inside": xr.concat(bands, xr.Variable("band", [0.5, 0.8, 0.95])),
             "pinball": xr.concat(scores, xr.Variable("rival", ["forecast", LAST])),
+            "end": xr.concat([middle, value], xr.Variable("of", ["forecast", "run"])),
             "weight": record["weight"],
             "group": record["group"],
         }

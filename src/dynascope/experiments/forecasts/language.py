@@ -2,9 +2,10 @@
 
 from functools import partial
 
+import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Judgement
+from dynascope.experiments.claims import Judgement, below
 from dynascope.experiments.experiment import Experiment, Panels
 from dynascope.experiments.forecasts import pictures, sets
 from dynascope.experiments.forecasts.claims_of import OwnClaim, at_most, best_mean, covers
@@ -15,6 +16,7 @@ from dynascope.forecasting.learning import Group
 
 COSINE, WSD = ("cosine",), ("wsd", "wsdld")
 _BRANCH = ("constant", "wsd")  # runs that share their beginning
+_STILL = "constant_24000"
 TOLD = ("size", "schedule", "alone")
 
 
@@ -74,6 +76,20 @@ def _read(record: xr.Dataset) -> dict[str, xr.Dataset]:
     return {told: read(record.sel(told=told)) for told in TOLD}
 
 
+def _what_if(seen: dict[str, xr.Dataset]) -> Judgement:
+    """What a decay brings beside a constant rate, forecast before it began, against what it brought."""
+    ends = seen["size"]["end"].sel(share=0.8).transpose("of", "curve").values
+    places = {str(name): number for number, name in enumerate(seen["size"]["group"].values)}
+    errors, notes = [], []
+    for name, number in places.items():
+        size, schedule = name.split("/")[1:]
+        if schedule.split("_")[0] in WSD:
+            said, came = ends[:, places[f"language/{size}/{_STILL}"]] - ends[:, number]
+            errors.append(abs(said / came - 1))
+            notes.append(f"{size} {schedule} {said:.4f}, {came:.4f} came")
+    return below(np.array(errors), 0.25, note="; ".join(notes))
+
+
 def _at_most(seen: dict[str, xr.Dataset], told: str, names: tuple[str, ...], bounds: dict[float, float]) -> Judgement:
     return at_most(seen[told], names, bounds)
 
@@ -103,6 +119,11 @@ EXPERIMENT = Experiment(
             "forecast-language-schedule",
             "where only other schedules of its size are known, a run with a late decay is met within .03 after 50 %",
             partial(_at_most, told="schedule", names=WSD, bounds={0.5: 0.03}),
+        ),
+        OwnClaim(
+            "forecast-language-what-if",
+            "what a late decay brings beside a constant rate is met within a quarter before it begins",
+            _what_if,
         ),
         OwnClaim(
             "forecast-language-80",

@@ -4,12 +4,13 @@ Where learning rates change, that is half of it, and the law of these runs (`sch
 falls further than a smaller one that is shifted to it, and less far than the law, which scales with the fall so far.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dynascope.forecasting.candidates.schedule import MULTI_POWER, MultiPower
-from dynascope.forecasting.candidates.shapes import Fit, least_squares, mixed
+from dynascope.forecasting.candidates.shapes import Candidate, Fit, least_squares, mixed
 from dynascope.forecasting.pace import Pace
 from dynascope.forecasting.seen import Seen
 
@@ -51,7 +52,7 @@ class Earlier:
             return None
         table = np.stack([np.interp(times, each.step, each.value) for each in runs])
         past, future = table[:, : len(seen.x)], table[:, len(seen.x) :]
-        _, plain, misfit, height = least_squares(seen, past, future)
+        _, plain, misfit, height = least_squares(seen, past, future, trust=False)
         stretch = np.clip((height + 1) / 2, *_STRETCH)  # half of what the past says: it shows little of the slope ahead
         continued = seen.level[:, None, None] + stretch[..., None] * (future - (past @ seen.recent)[:, None])
         found = mixed(seen, continued, plain, misfit, 0.0)
@@ -72,6 +73,15 @@ class LawAlone:
     def fit(self, seen: Seen, ahead: np.ndarray) -> Fit | None:
         """Continue curves whose learning rates change."""
         return None if self.earlier.alike(seen, ahead) else self.earlier.law.fit(seen, ahead)
+
+
+def settled(candidates: Sequence[Candidate], seen: Seen, ahead: np.ndarray) -> Sequence[Candidate]:
+    """The same where no earlier run goes as far as is asked: then the law is on its own in backtests, too."""
+    *others, _, earlier = candidates
+    if not isinstance(earlier, Earlier) or not earlier.runs or earlier.alike(seen, ahead):
+        return candidates
+    none = replace(earlier, runs=())
+    return [*others, LawAlone(none), none]
 
 
 def _alike(run: Known, seen: Seen, end: float) -> bool:

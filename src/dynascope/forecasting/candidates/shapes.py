@@ -106,21 +106,32 @@ def mixed(
 
 
 def least_squares(
-    seen: Seen, past: np.ndarray, future: np.ndarray, weights: np.ndarray | None = None
+    seen: Seen, past: np.ndarray, future: np.ndarray, weights: np.ndarray | None = None, *, trust: bool = True
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Continue each curve by each shape: from its present level, as fitted, (curve, shape, time); misfits, heights.
 
-    weights: of the records for each shape, (shape, record), 1 if not given.
+    weights: of the records for each shape, (shape, record), 1 if not given
+    trust: those of a steep beginning count less
     """
     w = np.ones((1, len(seen.x))) if weights is None else weights
-    total = w.sum(1)
-    centre = (w * past).sum(1) / total
-    apart = past - centre[:, None]
-    weighed = w * apart
-    mean = seen.y @ w.T / total
-    height = seen.y @ weighed.T / ((weighed * apart).sum(1) * (1 + 1e-9) + 1e-300)
-    square = ((seen.y**2) @ w.T / total - mean**2) - height * (seen.y @ weighed.T) / total
-    misfit = np.maximum(square, 0) / (seen.y.var(1)[:, None] + 1e-300) + _FLOOR
-    plain = mean[..., None] + height[..., None] * (future - centre[:, None])
-    off = seen.level[:, None] - mean - height * (apart @ seen.recent)
+    y, now = seen.y - seen.last[:, None], past[:, -1:]  # sums of squares lose no digits so
+    own = seen.trust if trust else np.ones_like(y)
+    shape, weighed = past - now, own * y
+    total = own @ w.T
+    mean, centre = weighed @ w.T / total, own @ (w * shape).T / total
+    square = (weighed * y) @ w.T / total - mean**2
+    both = weighed @ (w * shape).T / total - mean * centre
+    wide = np.maximum(own @ (w * shape**2).T / total - centre**2, 0)
+    height = both / (wide * (1 + 1e-9) + 1e-300)
+    left = np.maximum(square - height * both, 0)
+    misfit = left / (_variance(seen.y, own) + 1e-300)[:, None] + _FLOOR
+    start = seen.last[:, None] + mean - height * centre
+    plain = start[..., None] + height[..., None] * (future - now)
+    off = seen.level[:, None] - start - height * (shape @ seen.recent)
     return plain + off[..., None], plain, misfit, height
+
+
+def _variance(y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    total = weight.sum(1, keepdims=True)
+    mean = (weight * y).sum(1, keepdims=True) / total
+    return np.asarray((weight * (y - mean) ** 2 / total).sum(1))
