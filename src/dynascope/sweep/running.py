@@ -16,10 +16,12 @@ from dynascope.checks import Given, count, flag, scalar
 from dynascope.files import remove_leftovers
 from dynascope.progress import progress_bar
 from dynascope.records import Json
-from dynascope.sweep.folder import DAMAGED, RESULTS, Failure, SweepFolder
-from dynascope.sweep.pack_runner import run_pack
+from dynascope.sweep.batches import Head
+from dynascope.sweep.folder import DAMAGED, RESULTS, SweepFolder
+from dynascope.sweep.pack_runner import run_batch
 from dynascope.sweep.plan import Grid, Plan, Seeds, Task, as_text, make_packs, make_plan
-from dynascope.sweep.table import FAILED, FINISHED, MISSING, gathered, outcomes
+from dynascope.sweep.stacks import Failure
+from dynascope.sweep.table import FAILED, FINISHED, MISSING, counted, gathered, outcomes
 from dynascope.sweep.workload import Workload, as_workload
 
 HERE = "here"
@@ -98,7 +100,7 @@ def sweep(
                 break
             folder.set_aside(list(damaged))
             warnings.warn(
-                f"{len(damaged)} results were damaged: they lie in {str(folder.path / DAMAGED)!r}, and are computed "
+                f"{counted(damaged)} were damaged: they lie in {str(folder.path / DAMAGED)!r}, and are computed "
                 f"again ({next(iter(damaged.values()))})",
                 RuntimeWarning,
                 stacklevel=2,
@@ -165,17 +167,17 @@ def _compute(
     runs = closing(_runs(workload, packs, where, plan.code))  # workers go at once where writing fails
     with progress_bar(f"sweep {plan.name}", total, progress) as report, runs as arriving:
         done = 0
-        for pack, results in arriving:
+        for head, batch in arriving:
             try:
-                failed = folder.take_in(pack, results, plan.code)
+                folder.take_in(head, batch)
             except OSError as error:
                 kept = sum(state == FINISHED for state in states.values())
                 raise OSError(
                     f"a result cannot be written to {str(folder.path)!r} ({error}); {kept} finished results are kept: "
                     "make room and run the same command again"
                 ) from error
-            states.update({task.key: FAILED if task.key in failed else FINISHED for task in pack})
-            done += len(pack)
+            states.update(dict.fromkeys(head.keys, FINISHED) | dict.fromkeys(head.failures, FAILED))
+            done += len(head.keys) + len(head.failures)
             report(done, lambda: _counts(states))
 
 
@@ -186,10 +188,13 @@ def _counts(states: dict[str, str]) -> str:
 
 def _runs(
     workload: Workload, packs: Sequence[Sequence[Task]], where: _Where, code: str
-) -> Generator[tuple[Sequence[Task], list[xr.Dataset | Failure]], None, None]:
+) -> Generator[tuple[Head, bytes], None, None]:
     if where.scheduler == HERE:
-        for pack in packs:
-            yield pack, run_pack(workload, [task.configuration for task in pack])
+        at = 0
+        while at < len(packs):
+            done = run_batch(workload, packs[at:], code)
+            at += done.packs
+            yield done.head, done.batch
         return
     from dynascope.sweep.cluster import connected, run_on_cluster  # noqa: PLC0415 (Dask takes half a second)
 
