@@ -53,7 +53,7 @@ def _journal(folder: Path) -> Found:
 
 def _table(table: xr.Dataset) -> Found:
     """Results of tasks; a gap is none."""
-    values = table["end"].to_series().dropna()
+    values = table["end"].to_series().dropna() if "end" in table else {}
     return {str(point): repr(value) for point, value in values.items()}
 
 

@@ -123,3 +123,25 @@ def test_bad_use_is_one_sentence_and_exit_status_2(sweep, arguments, message):
     assert status == 2
     assert message in " ".join(err.split())
     assert "Traceback" not in err
+
+
+@pytest.mark.ci
+def test_watch_says_a_line_when_something_came_in_and_the_price_before_the_start(sweep, tmp_path):
+    asked = ["sweep", "experiments_for_cli:slow", "--grid", "x=1:60:60", "--scheduler", "here", "--out", "out"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dynascope", *asked, "--price", "0.5"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("out/results/*")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    status, out, err = sweep("status", "out", "--watch")
+    _, said = process.communicate()
+    assert re.match(r"\d+ tasks: about [\d.]+ s of work on one core, cost about \d", said)
+    assert status == 0, err
+    *before, last = out.splitlines()
+    assert last.startswith("slow: 60 finished, 0 failed, 0 missing of 60")
+    assert all(re.search(r"\d+ missing of 60; running, about [\d.]+ s left", line) for line in before)
+    assert before
+    status, _, err = sweep("status", "out", "--watch", "--json")
+    assert status == 2
+    assert "--json must be left out with --watch" in " ".join(err.split())

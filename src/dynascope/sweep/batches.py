@@ -23,6 +23,7 @@ while they are written cannot be opened at all.
 """
 
 import hashlib
+import json
 import math
 import os
 import struct
@@ -40,7 +41,6 @@ import numpy as np
 
 from dynascope.files import sync_folder, write_whole
 from dynascope.schema import Whole, content_of, parse_json
-from dynascope.sweep.plan import as_text
 from dynascope.sweep.stacks import Column, FailedTask, Gathering, Stack, words
 
 NAME = "batches.bin"
@@ -94,25 +94,25 @@ class _StackLayout:
     columns: dict[str, _ColumnLayout]
 
 
-def _layout(stack: Stack) -> dict[str, object]:
+def _layout(stack: Stack) -> _StackLayout:
     columns = {}
     for name, each in stack.columns.items():
         text = each.values.dtype == object
         kind, texts = (_TEXT, each.values.ravel().tolist()) if text else (each.values.dtype.str, [])
-        columns[name] = vars(_ColumnLayout(each.dims, each.attrs, each.coordinate, kind, each.values.shape, texts))
-    return vars(_StackLayout(stack.code, stack.configurations, stack.attributes, columns))
+        columns[name] = _ColumnLayout(each.dims, each.attrs, each.coordinate, kind, each.values.shape, texts)
+    return _StackLayout(stack.code, stack.configurations, stack.attributes, columns)
 
 
 def as_batch(found: Gathering, seconds: float) -> tuple[Head, bytes]:
     """Results and failures, and the seconds of work in them, as they are written to the file."""
     stacks = found.stacks()
     arrays = [each.values for stack in stacks for each in stack.columns.values() if each.values.dtype != object]
-    layout = as_text([_layout(stack) for stack in stacks], in_order=True).encode()
+    layout = json.dumps([_layout(stack) for stack in stacks], default=vars).encode()
     content = [_LENGTH.pack(len(layout)), layout, *(np.ascontiguousarray(each).tobytes() for each in arrays)]
     body = zlib.compress(b"".join(content), level=1)
     keys = [key for stack in stacks for key in stack.keys]
     own = Head(keys, found.failures, seconds, time.time())
-    head = as_text(vars(own)).encode()
+    head = json.dumps(own, default=vars).encode()
     start = _START.pack(_MARK, len(head), len(body), _sum(body), _sum_of_head(len(body), _sum(body), head))
     return own, start + head + body
 

@@ -98,7 +98,8 @@ def _next_batch(waiting: deque[Pack], seconds: float, threads: int) -> list[Pack
     (100, 50)
     """
     share = max(math.ceil(len(waiting) / (2 * threads)), int(LEAST_SECONDS / seconds))
-    most, size, batch = max(1, min(share, int(BATCH_SECONDS / seconds))), 0, []
+    most, size = max(1, min(share, int(BATCH_SECONDS / seconds))), 0
+    batch: list[Pack] = []
     while waiting and len(batch) < most and size < MOST_TASKS:
         batch.append(waiting.popleft())
         size += len(batch[-1])

@@ -98,8 +98,7 @@ class Gathering:
             else:
                 return
         own = json.loads(as_text(task.configuration))
-        error, traceback = map(_writable, (outcome.error, outcome.traceback))
-        self.failures[task.key] = FailedTask(error, traceback, self.code, own)
+        self.failures[task.key] = FailedTask(_writable(outcome.error), _writable(outcome.traceback), self.code, own)
 
     def _add_result(self, task: Task, result: xr.Dataset) -> None:
         check_attributes(result)

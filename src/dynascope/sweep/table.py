@@ -82,18 +82,16 @@ def gathered(folder: SweepFolder) -> tuple[xr.Dataset, dict[str, str]]:
         states[places[key]] = MISSING
     with content_of(str(folder.path / RESULTS)):
         first = sorted(parts.values(), key=lambda alike: min(min(part.places) for part in alike))
-        rows = _rows([_together(alike) for alike in first], len(plan.tasks))
+        table = _rows([_together(alike) for alike in first], len(plan.tasks))
     shape = tuple(map(len, plan.axes.values()))
     variables = {
-        name: ((*plan.axes, *rows[name].dims[1:]), _filled(rows[name]).reshape(shape + rows[name].shape[1:]))
-        for name in rows.data_vars
+        name: ((*plan.axes, *each.dims[1:]), _filled(each).reshape(shape + each.shape[1:]), each.attrs)
+        for name, each in table.data_vars.items()
     }
-    own = {name: coordinate.variable for name, coordinate in rows.coords.items() if name != "task"}
+    own = {name: coordinate.variable for name, coordinate in table.coords.items() if name != "task"}
     table = xr.Dataset(
         variables | {"outcome": (tuple(plan.axes), np.array(states).reshape(shape))}, coords=own | _coordinates(plan)
     )
-    for name in variables:
-        table[name].attrs = rows[name].attrs
     complete = with_provenance(
         table,
         plan.name,
@@ -193,7 +191,8 @@ def _same(part: xr.Dataset, first: xr.Dataset, name: Hashable) -> bool:
     own, other = part[name].variable, first[name].variable
     if own.dims != other.dims or own.shape[1:] != other.shape[1:]:
         return False
-    return own.identical(xr.Variable(own.dims, np.broadcast_to(other.values[:1], own.shape), other.attrs))
+    first_everywhere = xr.Variable(own.dims, np.broadcast_to(other.values[:1], own.shape), other.attrs)
+    return bool(own.identical(first_everywhere))  # type: ignore[no-untyped-call]
 
 
 def _numbered(record: xr.Dataset, uneven: set[Hashable]) -> xr.Dataset:
