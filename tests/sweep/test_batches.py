@@ -150,6 +150,18 @@ def test_batching_changes_neither_results_nor_the_table(tmp_path, monkeypatch):
     assert one == many
 
 
+def test_many_small_tasks_make_few_small_files(tmp_path):
+    sweep(shifted, {"x": np.arange(400) / 7}, tmp_path, seeds=10, scheduler="here")
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {path.name for path in files} == {"sweep.json", "batches.bin", ".lock"}
+    assert sum(path.stat().st_size for path in files) < 4000 * 250
+    assert gather(tmp_path)["y"].sel(seed=3).values.tolist() == (np.arange(400) / 7 + 3).tolist()
+
+
+def shifted(x, seed=0):
+    return {"y": x + seed}
+
+
 def test_results_of_several_shapes_in_several_batches_make_one_table(tmp_path, monkeypatch):
     grid, points = {"steps": [5, 3, 4], "drift": [0.0, 1.0]}, [(3, 0.0), (5, 1.0), (4, 1.0)]
     tables = []

@@ -198,6 +198,31 @@ def test_a_scheduler_is_found_by_its_address(tmp_path, calm):
 
 
 @pytest.mark.ci
+def test_a_worker_hands_back_what_does_not_fit_into_its_time(tmp_path, monkeypatch):
+    """Tasks that get a hundred times slower half-way come in batches that are as short as before."""
+    monkeypatch.setattr("dynascope.sweep.pack_runner.BATCH_SECONDS", 0.3)
+    monkeypatch.setattr("dynascope.sweep.cluster.BATCH_SECONDS", 0.3)
+    pauses = [{"drift": float(each), "pause": 0.001 if each < 100 else 0.1} for each in range(130)]
+    log = tmp_path / "log"
+    with distributed.LocalCluster(
+        n_workers=1,
+        threads_per_worker=1,
+        processes=False,
+        protocol="tcp://",
+        dashboard_address=None,
+        local_directory=str(tmp_path / "scratch"),
+    ) as cluster:
+        table = sweep(walk, pauses, tmp_path / "out", fixed={"log": str(log)}, scheduler=cluster)
+    assert (table["outcome"] == "finished").all()
+    assert len(log.read_text().splitlines()) == 130, "nothing is computed twice"
+    heads = [batch.head for batch in SweepFolder(tmp_path / "out").heads()]
+    assert len(heads[0].keys) == 1, "the first batch is small, so that it is known what a task takes"
+    assert max(len(head.keys) for head in heads) > 10
+    slow = {task.key for task in SweepFolder(tmp_path / "out").read_plan()[0].tasks[100:]}
+    assert all(len(slow.intersection(head.keys)) <= 5 for head in heads)
+
+
+@pytest.mark.ci
 def test_a_scheduler_in_another_process_serves_the_same_command_by_its_address(tmp_path, elsewhere, calm, environment):
     file, certificates = elsewhere
     address = json.loads(file.read_text())["address"]

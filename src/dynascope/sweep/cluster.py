@@ -56,7 +56,8 @@ def run_on_cluster(
     is run again elsewhere; one that takes worker after worker with it is split, down to the pack at fault, which is
     given up.
     """
-    parcel = distributed.protocol.pickle.dumps((workload, code))  # which the scheduler need not be able to open
+    # bytes, which the scheduler need not be able to open, and which Dask does not search for tasks of its own
+    parcel = distributed.protocol.pickle.dumps((workload, code))
     waiting, suspects = deque(packs), deque[list[Pack]]()
     running: dict[_Future, list[Pack]] = {}
     arrived: queue.Queue[_Future] = queue.Queue()
@@ -65,7 +66,8 @@ def run_on_cluster(
     def submit() -> None:
         while (waiting or suspects) and len(running) < (threads := _threads(client)):
             batch = suspects.popleft() if suspects else _next_batch(waiting, seconds, threads)
-            future = client.submit(_run_parcel, parcel, batch, key=f"batch-{batch[0][0].key}-{time.time():.6f}")
+            key = f"batch-{batch[0][0].key}-{time.time():.6f}"
+            future = client.submit(_run_parcel, parcel, distributed.protocol.pickle.dumps(batch), key=key)
             running[future] = batch
             future.add_done_callback(arrived.put)
 
@@ -120,12 +122,12 @@ def _threads(client: distributed.Client) -> int:
         raise ConnectionError(f"the scheduler went away ({error}); finished results are kept") from error
 
 
-def _run_parcel(parcel: bytes, batch: list[Pack]) -> Done:
+def _run_parcel(parcel: bytes, batch: bytes) -> Done:
     """Run a batch on a worker, which must hold the same source as the program that asked."""
     workload, code = distributed.protocol.pickle.loads(parcel)
     if home_module(workload.origin) != "__main__" and source_digest(workload.origin) != code:
         raise RuntimeError(f"a worker has another version of {workload.name}")
-    return run_batch(workload, batch, code)
+    return run_batch(workload, distributed.protocol.pickle.loads(batch), code)
 
 
 def _done(future: _Future, batch: list[Pack], name: str, code: str) -> Done | None:
