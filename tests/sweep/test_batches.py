@@ -1,8 +1,11 @@
 """Batches: results come back as they were, whatever lay beside them, and damage is never taken for a result."""
 
 import bisect
+import hashlib
 import json
 import random
+import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -123,6 +126,41 @@ def test_flipped_bits_never_make_a_result_and_cost_their_own_batch_only(tmp_path
             continue
     lost = {bisect.bisect(ends, place) for place in hit}
     assert found == [held for number, held in enumerate(truth) if number not in lost]
+
+
+BODIES = [
+    b"",
+    b"not compressed",
+    zlib.compress(b"short"),
+    zlib.compress(b"\xff" * 40),
+    zlib.compress((2).to_bytes(8, "little") + b"{}"),
+    *(
+        zlib.compress(len(layout).to_bytes(8, "little") + layout)
+        for layout in (
+            json.dumps([{"code": "", "configurations": [{}], "attributes": [{}], "columns": {"y": column}}]).encode()
+            for column in (
+                {"dims": [], "attrs": {}, "coordinate": False, "type": "|O8", "shape": [1], "texts": []},
+                {"dims": [], "attrs": {}, "coordinate": False, "type": "<f8", "shape": [2**40], "texts": []},
+                {"dims": [], "attrs": {}, "coordinate": False, "type": "<f8", "shape": [-1], "texts": []},
+                {"dims": [], "attrs": {}, "coordinate": False, "type": "text", "shape": [1], "texts": ["a", "b"]},
+                {"dims": [], "attrs": {}, "coordinate": False, "type": "text", "shape": [2], "texts": ["a", "b"]},
+            )
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_a_batch_whose_sums_are_right_and_whose_content_is_not_is_refused(tmp_path, body):
+    head = json.dumps({"keys": ["a1"], "failures": {}, "seconds": 1.0, "ended": 0.0}).encode()
+    sums = [hashlib.blake2b(body, digest_size=16).digest()]
+    sums.append(hashlib.blake2b(struct.pack("<Q", len(body)) + sums[0] + head, digest_size=16).digest())
+    path = tmp_path / "batches.bin"
+    path.write_bytes(struct.pack("<8sIQ16s16s", b"\x89DSB\r\n\x1a\n", len(head), len(body), *sums) + head + body)
+    (batch,) = scan(path)
+    assert batch.head.keys == ["a1"]
+    with pytest.raises(ValueError, match=r"batches\.bin"):
+        batch.stacks()
 
 
 def test_bytes_of_any_kind_are_no_batch(tmp_path):

@@ -142,8 +142,11 @@ class Batch:
             body = stream.read(self.end - self._body)
         if _sum(body) != self._sum:
             raise ValueError(f"{self} is damaged: it does not match the sum written with it")
-        with content_of(str(self.path)):
-            return self._opened(zlib.decompress(body))
+        try:
+            with content_of(str(self.path)):
+                return self._opened(zlib.decompress(body))
+        except (zlib.error, struct.error) as error:
+            raise ValueError(f"{self} is damaged, or dynascope did not write it: {error}") from error
 
     def _opened(self, content: bytes) -> list[Stack]:
         (length,) = _LENGTH.unpack_from(content)
@@ -271,7 +274,7 @@ def _opened(path: Path, flags: int = 0) -> Iterator[int]:
     """Open a file to change it; never through a link."""
     if path.is_symlink():
         raise ValueError(f"{str(path)!r} must not be reached by a link, which sweeps never make: remove it")
-    file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o644)
+    file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | flags, 0o644)  # no pipe either
     try:
         yield file
     finally:
