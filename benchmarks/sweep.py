@@ -1,9 +1,10 @@
 """What a sweep costs beside its work, from 1,000 to 100,000 tasks of 20 µs, and what is lost where it is killed.
 
 Each case runs in a process of its own: seconds from the call of `sweep` to its table, on workers that run already; what
-is not work, for each task; files, bytes, the peak of the client's memory, seconds that `status` and `gather` take. With
---kills, sweeps are killed again and again, clients or workers, and held against an undisturbed one. With --rivals
-PYTHON, 1,000 of the same tasks run with Optuna and Ray Tune, where that Python has them (`sweep_rivals.py`).
+is not work, in ms a task, by the clock and of the processor, which other programs on the machine do not slow down;
+files, bytes, the peak of the client's memory, seconds that `status` and `gather` take. With --kills, sweeps are killed
+again and again, clients or workers, and held against an undisturbed one. With --rivals PYTHON, 1,000 of the same tasks
+run with Optuna and Ray Tune, where that Python has them (`sweep_rivals.py`).
 """
 
 import argparse
@@ -56,6 +57,13 @@ def timed(call: Callable[..., object], *arguments: object, **options: object) ->
     return time.perf_counter() - begun
 
 
+def processor_seconds() -> float:
+    """Time of the processor that this process and its workers have used, however many others wait for it."""
+    own = psutil.Process()
+    times = [each.cpu_times() for each in (own, *own.children(recursive=True))]
+    return sum(each.user + each.system for each in times)
+
+
 def case(tasks: int, where: str) -> dict[str, float]:
     """One sweep, measured."""
     with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
@@ -66,12 +74,16 @@ def case(tasks: int, where: str) -> dict[str, float]:
             scheduler = stack.enter_context(cluster)
             start = time.perf_counter() - begun
         run(Path(place, "first"), 100, scheduler=scheduler)  # imports
+        before = processor_seconds()
         seconds = timed(run, folder, tasks, scheduler=scheduler)
+        spent = processor_seconds() - before
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
         files = [path for path in folder.rglob("*") if path.is_file()]
         return {
             "s": seconds,
             "ms a task": 1e3 * (seconds / tasks - WORK / (1 if where == HERE else WORKERS)),
+            "of processor": 1e3 * (spent / tasks - WORK),
+            "load": os.getloadavg()[0],
             "start of workers, s": start,
             "files": len(files),
             "MB": sum(path.stat().st_size for path in files) / 1e6,

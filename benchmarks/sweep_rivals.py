@@ -1,6 +1,7 @@
-"""1,000 tasks of 20 µs with Optuna and with Ray Tune, each kept on disk, whole and killed half-way and resumed.
+"""Tasks of 20 µs with Optuna and with Ray Tune, each kept on disk, whole and killed half-way and resumed.
 
-Needs neither dynascope nor its packages: `python benchmarks/sweep_rivals.py` with a Python that has Optuna and Ray.
+Needs neither dynascope nor its packages: `python benchmarks/sweep_rivals.py` with a Python that has Optuna and Ray;
+RIVAL_TASKS is how many there are, 1,000 if not given, RIVALS which, optuna,ray.
 """
 
 import importlib.util
@@ -13,7 +14,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-TASKS, WORK = 1_000, 20e-6
+TASKS, WORK = int(os.environ.get("RIVAL_TASKS", "1000")), 20e-6
 
 
 def tiny(x: float, log: str) -> float:
@@ -117,7 +118,7 @@ if __name__ == "__main__":
     if len(sys.argv) > 1:
         jobs[sys.argv[1]](Path(sys.argv[2]))
     else:
-        for job in jobs:
+        for job in os.environ.get("RIVALS", "optuna,ray").split(","):
             if importlib.util.find_spec(job) is None:
                 print(f"{job} is not installed here")
             else:
