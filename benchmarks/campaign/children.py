@@ -174,7 +174,11 @@ def _live(work: Callable[[], int], place: Place, pipe: int, blow: Blow | None) -
         os.dup2(log, 1)
         os.dup2(log, 2)
         os.chdir(place.out)
-        os.environ["TMPDIR"], os.environ[DONE], tempfile.tempdir = str(place.scratch), str(place.done), None
+        os.environ["TMPDIR"], os.environ[DONE], tempfile.tempdir = (
+            str(place.scratch),
+            str(place.done),
+            str(place.scratch),
+        )
         signal.signal(signal.SIGINT, signal.default_int_handler)
         _count_changes(place, pipe, blow)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _POLITE)

@@ -53,7 +53,7 @@ def _journal(folder: Path) -> Found:
 
 def _table(table: xr.Dataset) -> Found:
     """Results of tasks; a gap is none."""
-    values = table["end"].to_series().dropna()
+    values = table["end"].to_series().dropna() if "end" in table else {}
     return {str(point): repr(value) for point, value in values.items()}
 
 
@@ -85,8 +85,8 @@ KINDS = {
         Kind("record", "means.nc", "", lambda path: {"record": digest(dynascope.load(path))}),
         Kind("journal", "watched", "journal.jsonl", _journal),
         Kind("plan of a sweep", "swept", "sweep.json", lambda path: {**_table(gather(path)), "": to_json(asked(path))}),
-        Kind("gathered result of a sweep", "swept", "results/*.nc", lambda folder: _table(gather(folder))),
-        Kind("result of a sweep run again", "swept", "results/*.nc", _swept),
+        Kind("gathered result of a sweep", "swept", "results/*", lambda folder: _table(gather(folder))),
+        Kind("result of a sweep run again", "swept", "results/*", _swept),
         Kind("failure in a sweep", "broken", "failures/*.json", _failures),
         Kind(
             "result of an experiment",

@@ -12,6 +12,7 @@ from dynascope import records, results
 from dynascope.experiments import experiment
 from dynascope.monitor import running
 from dynascope.networks import recording
+from dynascope.sweep import pack_runner
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -25,6 +26,7 @@ def freeze() -> None:
     running.time = SimpleNamespace(perf_counter=lambda: 0.0)
     mpl.rcParams["svg.hashsalt"] = "campaign"  # with SOURCE_DATE_EPOCH
     recording._SAVE_SECONDS = 0.05  # networks are saved often
+    pack_runner.BATCH_SECONDS = 0.0  # and so are results of a sweep, but for those of workers
     for module in (dynascope.report, dynascope.cli.verify):
         module.names = lambda _family=None: list(QUICK)  # a family of experiments that take a second
     note_steps()

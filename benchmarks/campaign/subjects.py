@@ -28,7 +28,8 @@ from dynascope.networks.training import Trainer
 from dynascope.records import digest, write_whole
 from dynascope.schema import read_arrays
 from dynascope.sweep import sweep
-from dynascope.sweep.folder import INCOMING, RESULTS
+from dynascope.sweep.batches import NAME
+from dynascope.sweep.folder import SweepFolder
 
 STEPS, SAVES = 24, 4  # of the runs that are trained; between two checkpoints
 QUICK = ("spring_block/effective_friction", "spring_block/left_friction", "spring_block/data_separation")
@@ -91,14 +92,23 @@ def _copy(*names: str) -> Callable[[Path, Path], object]:
 # --- sweeps -----------------------------------------------------------------------------------------------------------
 
 
-def _swept(out: Path) -> set[str]:
-    """Tasks whose result lies in its place, or in a pack that is whole."""
-    places = [out / "s" / RESULTS, *(each for each in (out / "s" / INCOMING).glob("*") if each.suffix != ".part")]
-    found = set()
-    for path in [path for place in places for path in place.glob("[!.]*.nc")]:
-        own = json.loads(dynascope.load(path).attrs["sweep"])["configuration"]
-        found.add(f"{own['drift']:g}/{own['seed']}")
+def _results(out: Path) -> dict[str, str]:
+    """Tasks that are finished, and the digests of their results."""
+    found = {}
+    for _, record in SweepFolder(out / "s").records():
+        own = json.loads(record.attrs["sweep"])["configuration"]
+        found[f"{own['drift']:g}/{own['seed']}"] = digest(record)
     return found
+
+
+def _swept(out: Path) -> set[str]:
+    return set(_results(out))
+
+
+def _sweep_view(out: Path) -> dict[str, str]:
+    """Results in whatever batches they came, and all other files."""
+    others = [path for path in sorted(out.rglob("*")) if path.is_file() and path.name != NAME]
+    return {**_results(out), **{str(path.relative_to(out)): content(path) for path in others}}
 
 
 def _broken_sweep(folder: Path) -> None:
@@ -272,16 +282,17 @@ SUBJECTS = {
             view=partial(_seen, without=_OF_TWO_STEPS),
             share=2,
         ),
-        Subject("sweep", command(*SWEEP, "--scheduler", "here"), units=_swept, share=2),
+        Subject("sweep", command(*SWEEP, "--scheduler", "here"), units=_swept, view=_sweep_view, share=2),
         Subject(
             "sweep retry",
             command("sweep", "retry", "s", "campaign.swept:walk", "--scheduler", "here"),
             start=lambda inputs, out: shutil.copytree(inputs / "broken", out / "s"),
             units=_swept,
+            view=_sweep_view,
             share=2,
         ),
         Subject("sweep gather", command("sweep", "gather", "swept", "--out", "table.nc"), start=_copy("swept")),
-        Subject("sweep on workers", command(*SWEEP, "--workers", "2"), units=_swept, share=0.5),
+        Subject("sweep on workers", command(*SWEEP, "--workers", "2"), units=_swept, view=_sweep_view, share=0.5),
         Subject("reproduce", command("reproduce", QUICK[2], "--scale", "smoke")),
         Subject(
             "verify",

@@ -20,6 +20,7 @@ from campaign.subjects import Subject, content
 from dynascope.monitor import journal
 from dynascope.records import load
 from dynascope.schema import read_arrays
+from dynascope.sweep.batches import Batch, scan
 
 CHAIN = 3  # a command is ended at most so often before it may finish
 _DELAY = 0.004  # seconds: at most so long after a change to the disk does a blow fall that was aimed at it
@@ -150,7 +151,7 @@ class Bench:
         outcome.counts["leftovers"] += ending.orphans
         found = self.view(subject)
         outcome.add("differing", [name for name in reference.view if found.get(name) != reference.view[name]])
-        stray = [] if subject.view else set(found) - set(reference.view)
+        stray = set(found) - set(reference.view)
         hidden = [name for name in files(self.place.out) if _temporary(name)]
         outcome.add("leftovers", {*stray, *hidden, *os.listdir(self.place.scratch)})
 
@@ -198,6 +199,11 @@ def _picture(path: Path) -> object:
     return Image.open(io.BytesIO(path.read_bytes())).load()
 
 
+def _batches(path: Path) -> list[object]:
+    """What a sweep has finished; the last batch may be cut short."""
+    return [part.stacks() for part in scan(path) if isinstance(part, Batch) or not part.cut]
+
+
 _READERS: dict[str, Callable[[Path], object]] = {
     ".nc": load,
     ".json": lambda path: json.loads(path.read_text()),
@@ -206,4 +212,5 @@ _READERS: dict[str, Callable[[Path], object]] = {
     ".png": _picture,
     ".svg": ET.parse,
     ".pt": lambda path: path,
+    ".bin": _batches,
 }

@@ -12,6 +12,7 @@ import psutil
 from campaign.children import Child, Place
 from campaign.subjects import Subject
 from campaign.trials import Bench, Outcome, Reference
+from dynascope.sweep.folder import RESULTS, SweepFolder
 
 _PATIENCE = 90.0  # seconds until a phase begins
 _TASKS = 12
@@ -43,7 +44,7 @@ def _workers(pid: int) -> list[int]:
 
 
 def _results(out: Path) -> int:
-    return len(list((out / "s" / "results").glob("*.nc")))
+    return len(SweepFolder(out / "s").keys(RESULTS))
 
 
 def _tasks_begun(place: Place, _: int) -> bool:

@@ -33,12 +33,20 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
         raise OSError(error.errno, f"{error.strerror or error}, while writing", str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
+    sync_folder(path.parent)
+    return path
+
+
+def sync_folder(path: Path) -> None:
+    """Let what was made or renamed in a folder reach the disk.
+
+    >>> sync_folder(Path())
+    """
+    folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
-    return path
 
 
 @contextmanager

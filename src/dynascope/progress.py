@@ -1,4 +1,4 @@
-"""A progress bar for work over two seconds, on a terminal only."""
+"""How far work is and how long it takes, for people: a progress bar for work over two seconds, on a terminal only."""
 
 import sys
 import time
@@ -6,6 +6,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 PATIENCE = 2.0  # seconds of silence before the bar appears
+
+
+def shown(show: bool | None) -> bool:
+    """Whether anything is drawn: what the user says, or whether there is a terminal.
+
+    >>> shown(False)
+    False
+    """
+    return sys.stderr.isatty() if show is None else show
 
 
 @contextmanager
@@ -17,7 +26,7 @@ def progress_bar(label: str, total: float, show: bool | None = None) -> Iterator
     >>> with progress_bar("counting", 10) as done:
     ...     done(5)
     """
-    if not (sys.stderr.isatty() if show is None else show):
+    if not shown(show):
         yield lambda amount, note=None: None
         return
     from rich.console import Console  # noqa: PLC0415 (a tenth of a second, only where something is drawn)
@@ -45,3 +54,14 @@ def progress_bar(label: str, total: float, show: bool | None = None) -> Iterator
     finally:
         bar.stop()
         sys.stderr.flush()
+
+
+def duration(seconds: float) -> str:
+    """A time for people.
+
+    >>> duration(0.31), duration(42.4), duration(200), duration(9000)
+    ('0.3 s', '42 s', '3.3 min', '2.5 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -161,18 +161,34 @@ def digest(dataset: xr.Dataset) -> str:
 
 def _content(name: str, values: np.ndarray) -> bytes:
     """Bytes of an array; text without its width, which storage does not keep."""
+    held = plain_values(name, values)
+    return json.dumps(held).encode() if isinstance(held, list) else held.dtype.str.encode() + held.tobytes()
+
+
+def plain_values(name: str, values: np.ndarray) -> np.ndarray | list[str]:
+    """What a record can hold: real numbers, lowest byte first, or texts; ValueError for other things.
+
+    >>> plain_values("a", np.array([1.5])), plain_values("b", np.array(["x", "y"]))
+    (array([1.5]), ['x', 'y'])
+    """
     if values.dtype.kind in "biuf":
-        little = values.dtype.newbyteorder("<")
-        return little.str.encode() + np.ascontiguousarray(values).astype(little, copy=False).tobytes()
-    if all(isinstance(value, str) for value in values.ravel()):
-        return json.dumps([str(value) for value in values.ravel()]).encode()
+        return values.astype(values.dtype.newbyteorder("<"), copy=False)
+    texts = [str(value) for value in values.ravel() if isinstance(value, str)]
+    if len(texts) == values.size:
+        return texts
     raise ValueError(
         f"variable {name!r} has the type {values.dtype}, which a record cannot hold; use real numbers or text"
     )
 
 
-def _check_attributes(dataset: xr.Dataset) -> None:
-    """Refuse what netCDF would change or take for its own."""
+def check_attributes(dataset: xr.Dataset) -> None:
+    """Refuse what netCDF would change or take for its own.
+
+    >>> check_attributes(xr.Dataset(attrs={"seed": 7}))
+    Traceback (most recent call last):
+    ValueError: attribute 'seed' of the dataset must be text under a name that netCDF does not use, got 7; write other \
+things as JSON
+    """
     holders = {"the dataset": dataset.attrs} | {f"variable {n!r}": v.attrs for n, v in dataset.variables.items()}
     for holder, attributes in holders.items():
         for key, value in attributes.items():
@@ -197,7 +213,7 @@ def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> Path:
     """
     if not isinstance(dataset, xr.Dataset):
         raise ValueError(f"dataset must be an xarray.Dataset, got {type(dataset).__name__}")
-    _check_attributes(dataset)
+    check_attributes(dataset)
     stamped = _with_names_of_files(dataset).assign_attrs({_FORMAT_KEY: FORMAT, _DIGEST_KEY: digest(dataset)})
     encoding = {str(name): {"_FillValue": None} for name in stamped.variables if stamped[name].dtype.kind == "f"}
 

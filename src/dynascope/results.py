@@ -19,6 +19,7 @@ import xarray as xr
 from dynascope.experiments.claims import KINDS, SCALES, VERDICTS, Finding, summary
 from dynascope.experiments.registry import find, names, output_folder
 from dynascope.experiments.sources import OWN, PAPERS
+from dynascope.progress import duration
 from dynascope.records import Json, attribute, source_commit, to_json, write_text, write_whole
 from dynascope.schema import as_kind, read_json, with_sum
 
@@ -340,15 +341,6 @@ def _runs(results: Sequence[Result], pictures: Collection[str]) -> str:
         picture = _linked(shown, run.name, pictures) if small in pictures else ""
         rows.append((picture, f"{run.title}<br>`{run.name}`<br>{run.source}", *facts))
     return markdown_table(("picture", "experiment", "scale", "hardware", "time", "seed", "commit"), rows)
-
-
-def duration(seconds: float) -> str:
-    """A time for people.
-
-    >>> duration(0.31), duration(42.4), duration(200)
-    ('0.3 s', '42 s', '3.3 min')
-    """
-    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.1f} min"
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

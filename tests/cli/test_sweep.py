@@ -11,6 +11,7 @@ import time
 import pytest
 
 from dynascope import load
+from dynascope.sweep import status
 
 MODULE = """
 def half(x, seed=0, name="a"):
@@ -80,7 +81,7 @@ def test_an_interrupted_command_says_that_it_can_go_on(sweep, tmp_path):
         [sys.executable, "-m", "dynascope", *asked], cwd=tmp_path, stderr=subprocess.PIPE, text=True
     )
     deadline = time.monotonic() + 60
-    while not list(tmp_path.glob("out/results/*.nc")) and time.monotonic() < deadline:
+    while not list(tmp_path.glob("out/results/*")) and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
@@ -123,3 +124,25 @@ def test_bad_use_is_one_sentence_and_exit_status_2(sweep, arguments, message):
     assert status == 2
     assert message in " ".join(err.split())
     assert "Traceback" not in err
+
+
+def test_watch_says_a_line_when_something_came_in_and_the_price_before_the_start(sweep, monkeypatch):
+    own = ["experiments_for_cli:half", "--grid", "x=1,2", "--scheduler", "here", "--out", "out", "--price", "0.5"]
+    assert sweep(*own)[0] == 0
+    _, _, err = sweep(*own, "--seeds", "2")
+    assert re.fullmatch(r"2 tasks: about [\d.]+ s of work on one core, cost about [\d.e-]+\n", err)
+    _, out, _ = sweep("status", "out", "--watch")
+    assert out == "half: 4 finished, 0 failed, 0 missing of 4; not running\n"
+    seen = [
+        status("out") | {"finished": 4 - missing, "missing": missing, "running": True, "left_seconds": left}
+        for missing, left in ((3, None), (3, None), (2, 150.0), (0, 0.0))
+    ]
+    monkeypatch.setattr("dynascope.cli.sweep.watch_status", lambda out, pause: iter(seen))
+    _, out, _ = sweep("status", "out", "--watch")
+    first, second, last = out.splitlines()
+    assert re.match(r"half: 1 finished, 0 failed, 3 missing of 4; running, about 0.0 s of work on one core left", first)
+    assert second == "half: 2 finished, 0 failed, 2 missing of 4; running, about 2.5 min left"
+    assert last == "half: 4 finished, 0 failed, 0 missing of 4; running"
+    code, _, err = sweep("status", "out", "--watch", "--json")
+    assert code == 2
+    assert "--json must be left out with --watch" in " ".join(err.split())

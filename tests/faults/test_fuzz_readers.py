@@ -231,11 +231,14 @@ def test_pictures_of_journals(thing, words):
         promise.run(*words, "watched", kind=f"{words[0]} RUN", names=["watched"])
 
 
+OTHERS = list(map(Path, (".lock", "results/0.nc", "results/batches.bin", "damaged/x")))
+
+
 @st.composite
 def sweep_parts(draw):
     """(path in the folder of a sweep, what lies there)."""
     files = sorted(path.relative_to(SWEEP) for path in SWEEP.rglob("*.*") if path.is_file())
-    path = draw(st.sampled_from([Path("sweep.json"), *files, Path(".lock"), Path("results/0.nc"), Path("damaged/x")]))
+    path = draw(st.sampled_from([Path("sweep.json"), *files, *OTHERS]))
     if path.suffix == ".json":
         return path, draw(strategies.json_files(SWEEP / path))
     if path in files:

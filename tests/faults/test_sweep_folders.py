@@ -15,10 +15,12 @@ import numpy as np
 import psutil
 import pytest
 
-from dynascope import load
+from dynascope import load, save
 from dynascope.locks import held_lock
 from dynascope.sweep import gather, status, sweep
+from dynascope.sweep.batches import scan
 from dynascope.sweep.cluster import connected
+from dynascope.sweep.folder import SweepFolder
 
 GRID = {"x": [1.0, 2.0, 3.0]}
 MODULE = "import pathlib\npathlib.Path('ran').touch()\ndef half(x, seed=0):\n    return {'y': x / 2}\n"
@@ -50,10 +52,60 @@ def test_a_folder_does_not_say_what_runs(command, tmp_path, name):
     assert "experiment must be the one that this sweep runs" in " ".join(err.split())
 
 
-@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "copied", "foreign"])
-def test_a_damaged_result_is_set_aside_and_computed_again(tmp_path, damage):
+def each_in_a_batch_of_its_own(monkeypatch):
+    monkeypatch.setattr("dynascope.sweep.pack_runner.BATCH_SECONDS", 0.0)
+
+
+@pytest.mark.parametrize(("damage", "said"), [("body", "1 results"), ("head", "1 batches"), ("mark", "1 batches")])
+@pytest.mark.parametrize("victim", range(3))
+def test_a_damaged_batch_is_set_aside_and_computed_again(tmp_path, monkeypatch, damage, said, victim):
+    each_in_a_batch_of_its_own(monkeypatch)
     before = sweep(half, GRID, tmp_path, scheduler="here")
-    victim, other, _ = results(tmp_path)
+    file = SweepFolder(tmp_path).batches
+    batch = list(scan(file))[victim]
+    content = bytearray(file.read_bytes())
+    content[{"body": batch.end - 1, "head": batch.start + 60, "mark": batch.start}[damage]] ^= 16
+    file.write_bytes(content)
+    with pytest.warns(RuntimeWarning, match=f"{said} are damaged and count as missing"):
+        assert gather(tmp_path)["outcome"].values.tolist().count("missing") == 1
+    with pytest.warns(RuntimeWarning, match=f"{said} were damaged: they lie in"):
+        after = sweep(half, GRID, tmp_path, scheduler="here")
+    np.testing.assert_array_equal(before["y"], after["y"])
+    (aside,) = (tmp_path / "damaged").iterdir()
+    assert aside.read_bytes() == content[batch.start : batch.end]
+    assert gather(tmp_path)["outcome"].values.tolist() == ["finished"] * 3
+
+
+def test_a_file_that_is_cut_at_any_place_keeps_its_whole_batches_and_the_rest_is_computed_again(tmp_path, monkeypatch):
+    each_in_a_batch_of_its_own(monkeypatch)
+    sweep(half, GRID, tmp_path, scheduler="here")
+    file = SweepFolder(tmp_path).batches
+    content, ends = file.read_bytes(), [0, *(batch.end for batch in scan(file))]
+    for length in range(0, len(content), 7):
+        file.write_bytes(content[:length])
+        whole = sum(end <= length for end in ends) - 1
+        if length in ends:  # nothing says that there was more
+            assert status(tmp_path)["finished"] == whole
+            continue
+        with pytest.warns(RuntimeWarning, match=r"1 batches are damaged .* was cut short"):
+            assert gather(tmp_path)["outcome"].values.tolist().count("finished") == whole
+    assert sweep(half, GRID, tmp_path, scheduler="here")["y"].values.tolist() == [0.5, 1.0, 1.5]
+    assert not (tmp_path / "damaged").exists(), "what a kill leaves is no damage"
+
+
+@pytest.fixture
+def old(tmp_path):
+    """A sweep of version 0.1.0, which kept a file for each result."""
+    sweep(half, GRID, tmp_path, scheduler="here")
+    for key, record in list(SweepFolder(tmp_path).records()):
+        save(record, tmp_path / "results" / f"{key}.nc")
+    SweepFolder(tmp_path).batches.unlink()
+    return tmp_path
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "copied", "foreign"])
+def test_a_damaged_result_of_version_0_1_0_is_set_aside_and_computed_again(old, damage):
+    victim, other, _ = results(old)
     whole = bytearray(victim.read_bytes())
     if damage == "copied":
         shutil.copy(other, victim)
@@ -63,12 +115,12 @@ def test_a_damaged_result_is_set_aside_and_computed_again(tmp_path, damage):
         whole[whole.index(np.float64(load(victim)["y"]).tobytes())] ^= 16
         victim.write_bytes({"truncated": whole[: len(whole) // 2], "flipped": whole, "empty": b""}[damage])
     with pytest.warns(RuntimeWarning, match="1 results are damaged and count as missing"):
-        assert gather(tmp_path)["outcome"].values.tolist().count("missing") == 1
+        assert gather(old)["outcome"].values.tolist().count("missing") == 1
     with pytest.warns(RuntimeWarning, match="1 results were damaged: they lie in"):
-        after = sweep(half, GRID, tmp_path, scheduler="here")
-    np.testing.assert_array_equal(before["y"], after["y"])
-    assert [file.name for file in (tmp_path / "damaged").iterdir()] == [victim.name]
-    assert gather(tmp_path)["outcome"].values.tolist() == ["finished"] * 3
+        after = sweep(half, GRID, old, scheduler="here")
+    assert after["y"].values.tolist() == [0.5, 1.0, 1.5]
+    assert [file.name for file in (old / "damaged").iterdir()] == [victim.name]
+    assert gather(old)["outcome"].values.tolist() == ["finished"] * 3
 
 
 @pytest.mark.parametrize(
@@ -107,7 +159,13 @@ def test_links_are_not_followed(tmp_path):
     with pytest.raises(ValueError, match="must be a file that can be written, not a link"):
         sweep(half, GRID, tmp_path / "out", scheduler="here")
     (tmp_path / "out" / ".lock").unlink()
+    (tmp_path / "out" / "packs").mkdir()
     (tmp_path / "out" / "packs" / "whole").symlink_to(precious)
+    with pytest.raises(ValueError, match="must not be reached by a link"):
+        sweep(half, GRID, tmp_path / "out", scheduler="here")
+    (tmp_path / "out" / "packs" / "whole").unlink()
+    (tmp_path / "out" / "results" / "batches.bin").unlink()
+    (tmp_path / "out" / "results" / "batches.bin").symlink_to(precious / "thesis.nc")
     with pytest.raises(ValueError, match="must not be reached by a link"):
         sweep(half, GRID, tmp_path / "out", scheduler="here")
     assert (precious / "thesis.nc").read_text() == "years"
@@ -226,9 +284,8 @@ def test_damage_in_the_sum_itself_or_in_its_name_is_damage(command, tmp_path, pl
     assert "does not match the sum at its end" in " ".join(err.split())
 
 
-def test_a_result_that_cannot_be_read_once_is_not_set_aside(tmp_path, monkeypatch):
+def test_a_result_that_cannot_be_read_once_is_not_set_aside(old, monkeypatch):
     """As when a signal comes while a library reads it."""
-    sweep(half, GRID, tmp_path, scheduler="here")
     failures = iter([True])
 
     def disturbed(path):
@@ -237,6 +294,6 @@ def test_a_result_that_cannot_be_read_once_is_not_set_aside(tmp_path, monkeypatc
         return load(path)
 
     monkeypatch.setattr("dynascope.sweep.folder.load", disturbed)
-    table = sweep(half, GRID, tmp_path, scheduler="here")
+    table = sweep(half, GRID, old, scheduler="here")
     assert (table["outcome"] == "finished").all()
-    assert not (tmp_path / "damaged").exists()
+    assert not (old / "damaged").exists()

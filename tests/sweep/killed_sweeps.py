@@ -13,7 +13,7 @@ import time
 import numpy as np
 from small_experiments import PACKED
 
-from dynascope.sweep import sweep
+from dynascope.sweep import pack_runner, sweep
 from dynascope.sweep.folder import RESULTS, SweepFolder
 from dynascope.sweep.plan import make_packs, make_plan
 
@@ -24,6 +24,7 @@ def killed_once(out, enough, wait):
     """Kill it a moment after the folder holds `enough` results, however long these take."""
     process = os.fork()
     if process == 0:
+        pack_runner.BATCH_SECONDS = 0.0  # each pack is a batch
         sweep(PACKED, GRID, out, seeds=4, scheduler="here")
         os._exit(0)
     late = time.perf_counter() + 60

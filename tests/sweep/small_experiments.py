@@ -3,12 +3,12 @@
 import os
 import time
 
-import h5py
 import numpy as np
 import xarray as xr
 
+from dynascope import digest
 from dynascope.sweep import Workload
-from dynascope.sweep.folder import RESULTS, SweepFolder
+from dynascope.sweep.folder import SweepFolder
 
 
 def walk(drift=0.0, noise=1.0, steps=5, seed=0, pause=0.0, log=""):
@@ -59,9 +59,5 @@ def no_record(x):
 
 
 def digests(out):
-    """Digests written with the results, by address."""
-    found = {}
-    for key in SweepFolder(out).keys(RESULTS):
-        with h5py.File(SweepFolder(out).record_path(key)) as file:
-            found[key] = file.attrs["dynascope_digest"]
-    return found
+    """Digests of the results, by address."""
+    return {key: digest(record) for key, record in SweepFolder(out).records()}

@@ -41,7 +41,7 @@ def calm(tmp_path_factory):
     @cache
     def run(seeds):
         out = tmp_path_factory.mktemp("calm")
-        sweep(walk, GRID, out, seeds=seeds, fixed={"pause": 0.002}, scheduler="here")
+        sweep(walk, GRID, out, seeds=seeds, fixed={"pause": 0.02}, scheduler="here")
         return digests(out)
 
     return run
@@ -53,7 +53,7 @@ def test_workers_killed_at_random_moments_leave_the_same_digests(tmp_path, calm,
 
     def kill_some():
         moments = random.Random(3)
-        after = 5
+        after = 1
         while not over.wait(moments.uniform(0.0, 0.02)) and (seeds > 1 or not killed):
             finished = len(SweepFolder(tmp_path).keys(RESULTS))
             if finished < after:
@@ -61,12 +61,12 @@ def test_workers_killed_at_random_moments_leave_the_same_digests(tmp_path, calm,
             for victim in moments.sample(workers_of(os.getpid()), 1):
                 victim.send_signal(signal.SIGKILL)
                 killed.append(finished)
-            after = finished + moments.randint(25, 60)
+            after = finished + moments.randint(10, 30)
 
     killer = threading.Thread(target=kill_some)
     killer.start()
     try:
-        sweep(walk, GRID, tmp_path, seeds=seeds, fixed={"pause": 0.002}, workers=min(seeds, 2))
+        sweep(walk, GRID, tmp_path, seeds=seeds, fixed={"pause": 0.02}, workers=min(seeds, 2))
     finally:
         over.set()
         killer.join()
@@ -193,8 +193,33 @@ def test_a_scheduler_is_found_by_its_address(tmp_path, calm):
         local_directory=str(tmp_path / "scratch"),
     ) as cluster:
         assert cluster.scheduler_address.startswith("tcp://127.0.0.1:")
-        sweep(walk, GRID, tmp_path, fixed={"pause": 0.002}, scheduler=cluster.scheduler_address, trust_network=True)
+        sweep(walk, GRID, tmp_path, fixed={"pause": 0.02}, scheduler=cluster.scheduler_address, trust_network=True)
     assert digests(tmp_path) == calm(1)
+
+
+@pytest.mark.ci
+def test_a_worker_hands_back_what_does_not_fit_into_its_time(tmp_path, monkeypatch):
+    """Tasks that get a hundred times slower half-way come in batches that are as short as before."""
+    monkeypatch.setattr("dynascope.sweep.pack_runner.BATCH_SECONDS", 0.3)
+    monkeypatch.setattr("dynascope.sweep.cluster.BATCH_SECONDS", 0.3)
+    pauses = [{"drift": float(each), "pause": 0.001 if each < 100 else 0.1} for each in range(130)]
+    log = tmp_path / "log"
+    with distributed.LocalCluster(
+        n_workers=1,
+        threads_per_worker=1,
+        processes=False,
+        protocol="tcp://",
+        dashboard_address=None,
+        local_directory=str(tmp_path / "scratch"),
+    ) as cluster:
+        table = sweep(walk, pauses, tmp_path / "out", fixed={"log": str(log)}, scheduler=cluster)
+    assert (table["outcome"] == "finished").all()
+    assert len(log.read_text().splitlines()) == 130, "nothing is computed twice"
+    heads = [batch.head for batch in SweepFolder(tmp_path / "out").heads()]
+    assert len(heads[0].keys) == 1, "the first batch is small, so that it is known what a task takes"
+    assert max(len(head.keys) for head in heads) > 10
+    slow = {task.key for task in SweepFolder(tmp_path / "out").read_plan()[0].tasks[100:]}
+    assert all(len(slow.intersection(head.keys)) <= 5 for head in heads)
 
 
 @pytest.mark.ci
@@ -207,7 +232,7 @@ def test_a_scheduler_in_another_process_serves_the_same_command_by_its_address(t
         for name, path in (("CA_FILE", "ca.pem"), ("CLIENT__CERT", "dask.pem"), ("CLIENT__KEY", "dask.key")):
             own[f"DASK_DISTRIBUTED__COMM__TLS__{name}"] = str(certificates / path)
     drifts = ",".join(map(repr, GRID["drift"]))
-    command = ["sweep", "small_experiments:walk", "--grid", f"drift={drifts}", "--seeds", "4", "--set", "pause=0.002"]
+    command = ["sweep", "small_experiments:walk", "--grid", f"drift={drifts}", "--seeds", "4", "--set", "pause=0.02"]
     command += [] if certificates else ["--trust-network"]
     done = subprocess.run(
         [sys.executable, "-m", "dynascope", *command, "--scheduler", address, "--out", str(tmp_path)],

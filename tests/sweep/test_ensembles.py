@@ -4,11 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from small_experiments import digests
 
-from dynascope import digest
 from dynascope.networks import MLP, Ensemble
 from dynascope.sweep import Workload, sweep
-from dynascope.sweep.folder import RESULTS, SweepFolder
 
 DEFAULTS = {"slope": 0.0, "learning_rate": 0.05, "batch_size": 4, "seed": 0}
 
@@ -36,8 +35,7 @@ GRID = [each | {"seed": number} for number, each in enumerate(GRID)]
 def test_the_same_packs_give_the_same_bits_and_other_packs_agree_to_float_tolerance(tmp_path):
     def run(name, pack_seconds):
         table = sweep(ABLE, GRID, tmp_path / name, scheduler="here", pack_seconds=pack_seconds)
-        folder = SweepFolder(tmp_path / name)
-        return table["loss"].values, {key: digest(folder.load(key)) for key in folder.keys(RESULTS)}
+        return table["loss"].values, digests(tmp_path / name)
 
     together, first = run("together", 30.0)
     _, again = run("again", 30.0)

@@ -12,35 +12,54 @@ import pytest
 import xarray as xr
 from small_experiments import PACKED, digests, no_record, walk
 
+from dynascope import save
 from dynascope.sweep import folder as folder_module
-from dynascope.sweep import gather, status, sweep
-from dynascope.sweep.folder import FAILURES, INCOMING, RESULTS, Failure, SweepFolder
+from dynascope.sweep import gather, pack_runner, status, sweep
+from dynascope.sweep.batches import Batch, as_batch, scan
+from dynascope.sweep.folder import FAILURES, INCOMING, RESULTS, SweepFolder
 from dynascope.sweep.plan import Task
+from dynascope.sweep.stacks import Failure, Gathering
 
 
-def test_a_pack_that_was_whole_comes_in_later_and_one_that_was_not_is_dropped(tmp_path, monkeypatch):
+def batch_of(*outcomes):
+    """A batch of tasks with the addresses 0, 1, 2, …"""
+    found = Gathering("code")
+    for number, outcome in enumerate(outcomes):
+        found.add(Task({"x": number}, f"{number}"), outcome)
+    return as_batch(found, 0.5)
+
+
+def dies(*_, **__):
+    raise KeyboardInterrupt
+
+
+def test_failures_of_a_batch_that_came_in_are_written_later(tmp_path, monkeypatch):
     folder = SweepFolder(tmp_path)
-    tasks = [Task({"x": x}, f"{x}") for x in range(3)]
-    results = [xr.Dataset({"x": 0.0}), Failure("it broke", "here"), xr.Dataset({"x": 2.0})]
-
-    def dies(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:  # between the renaming and the moves
-        patched.setattr(SweepFolder, "_move", dies)
-        with folder.locked(), pytest.raises(KeyboardInterrupt):
-            folder.take_in(tasks, results, "code")
-    with monkeypatch.context() as patched:  # between two records of a pack
+    with monkeypatch.context() as patched:  # between the batch and the files of its failures
         patched.setattr(folder_module, "write_text", dies)
+        with folder.locked(), pytest.raises(KeyboardInterrupt):
+            folder.take_in(*batch_of(xr.Dataset({"x": 0.0}), Failure("it broke", "here"), xr.Dataset({"x": 2.0})))
+    assert (folder.keys(RESULTS), folder.keys(FAILURES)) == ({"0", "2"}, set())
+    with folder.locked():
+        assert folder.keys(FAILURES) == {"1"}
+    assert folder.failure("1") == Failure("it broke", "here")
+    with monkeypatch.context() as patched, folder.locked():  # a failure that is mended
+        patched.setattr(Path, "unlink", dies)
         with pytest.raises(KeyboardInterrupt):
-            folder.take_in([Task({}, "a"), Task({}, "b")], results[:2], "code")
+            folder.take_in(*batch_of(xr.Dataset({"x": 0.0}), xr.Dataset({"x": 1.0})))
+    with folder.locked():
+        assert folder.keys(FAILURES) == set()
+    assert {key: record["x"].item() for key, record in folder.records()} == {"0": 0.0, "1": 1.0, "2": 2.0}
+
+
+def test_packs_that_version_0_1_0_left_on_their_way_come_in_and_halves_are_dropped(tmp_path):
+    own = {"address": "a1", "code": "", "configuration": {"x": 1}}
+    save(xr.Dataset({"y": 2.0}, attrs={"sweep": json.dumps(own)}), tmp_path / INCOMING / "whole" / "a1.nc")
     (tmp_path / INCOMING / "half.part").mkdir()
     (tmp_path / INCOMING / "half.part" / "c.nc").touch()
-    assert folder.keys(RESULTS) == set()
-    with folder.locked():
-        assert folder.keys(RESULTS) == {"0", "2"}
-    assert folder.keys(FAILURES) == {"1"}
-    assert folder.failure("1") == Failure("it broke", "here")
+    with SweepFolder(tmp_path).locked():
+        ((key, record),) = SweepFolder(tmp_path).records()
+    assert (key, record["y"].item()) == ("a1", 2.0)
     assert os.listdir(tmp_path / INCOMING) == []
 
 
@@ -69,29 +88,32 @@ def test_a_second_program_in_the_same_folder_is_refused(tmp_path):
 
 
 def test_a_full_disk_stops_the_sweep_and_keeps_what_is_finished(tmp_path, monkeypatch):
-    save, calls = folder_module.save, []
+    write, calls = os.write, []
 
-    def full(*arguments):
+    def full(file, content):
         calls.append(1)
         if len(calls) > 2:
+            write(file, content[:100])
             raise OSError(errno.ENOSPC, "No space left on device")
-        return save(*arguments)
+        return write(file, content)
 
     with monkeypatch.context() as patched:
-        patched.setattr(folder_module, "save", full)
+        patched.setattr(os, "write", full)
+        patched.setattr(pack_runner, "BATCH_SECONDS", 0.0)
         with pytest.raises(OSError, match=r"a result cannot be written.*2 finished results are kept: make room"):
             sweep(walk, {"drift": [0.0, 1.0, 2.0, 3.0]}, tmp_path, scheduler="here")
     assert status(tmp_path)["finished"] == 2
-    assert os.listdir(tmp_path / INCOMING) == []
+    assert all(isinstance(part, Batch) for part in scan(SweepFolder(tmp_path).batches)), "no half batch is left"
     sweep(walk, {"drift": [0.0, 1.0, 2.0, 3.0]}, tmp_path, scheduler="here")
     assert status(tmp_path)["finished"] == 4
 
 
 def test_a_disk_that_is_really_full(tmp_path, environment):
-    """Files of this process may not grow beyond 20 kB: the second record does not fit."""
+    """Files of this process may not grow beyond 20 kB: the second batch does not fit."""
     code = (
         "import resource, sys;"
-        "from dynascope.sweep import sweep; from small_experiments import walk;"
+        "from dynascope.sweep import pack_runner, sweep; from small_experiments import walk;"
+        "pack_runner.BATCH_SECONDS = 0.0;"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000));"
         "sweep(walk, [{'steps': 5}, {'steps': 50_000}], sys.argv[1], scheduler='here')"
     )

@@ -13,7 +13,7 @@ from dynascope import SpringBlock, digest, load, save
 from dynascope.experiments.registry import find, names
 from dynascope.sweep import Workload, asked, gather, status
 from dynascope.sweep import sweep as sweep_anywhere
-from dynascope.sweep.folder import RESULTS, SweepFolder
+from dynascope.sweep.folder import SweepFolder
 from dynascope.sweep.plan import as_text
 from dynascope.sweep.workload import as_workload
 
@@ -34,7 +34,7 @@ def test_a_table_over_the_grid(tmp_path):
         assert point["end"].item() == exact["end"].item()
     assert set(table["outcome"].values.ravel()) == {"finished"}
     assert load(save(table, tmp_path / "table.nc")).identical(table)
-    record = SweepFolder(tmp_path).load(next(iter(SweepFolder(tmp_path).keys(RESULTS))))
+    _, record = next(SweepFolder(tmp_path).records())
     assert '"configuration": {"drift"' in record.attrs["sweep"]
 
 
@@ -58,8 +58,7 @@ def test_packs_depend_neither_on_what_is_finished_nor_on_who_asks(tmp_path):
     sweep(PACKED, grid, tmp_path / "a", seeds=2, fixed=fixed)
     packs = lines(log)
     assert [len(pack.split()) for pack in packs] == [3, 3, 3, 3]
-    for key in list(SweepFolder(tmp_path / "a").keys(RESULTS)):
-        (tmp_path / "a" / "results" / f"{key}.nc").unlink()
+    SweepFolder(tmp_path / "a").batches.unlink()
     sweep(PACKED, grid, tmp_path / "a", seeds=2, fixed=fixed)
     assert lines(log)[4:] == packs
     sweep(PACKED, grid, tmp_path / "b", seeds=2, fixed=fixed, pack_seconds=100)

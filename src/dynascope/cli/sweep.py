@@ -5,7 +5,8 @@ import json
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,12 +21,14 @@ from dynascope.cli.output import describe
 from dynascope.cli.simulate import FAMILIES, parse_numbers
 from dynascope.cli.terminal import plain_console
 from dynascope.experiments.registry import find, names
+from dynascope.progress import duration, progress_bar
 from dynascope.records import Json, save, to_json
 from dynascope.sweep import asked, gather, status
 from dynascope.sweep import sweep as run_sweep
-from dynascope.sweep.running import HERE
+from dynascope.sweep.running import HERE, watch_status
 from dynascope.sweep.workload import Workload, as_workload
 
+_PAUSE = 1.0  # seconds between two looks at a sweep that goes on
 Word = bool | int | float | str | None  # what a user can type as a value
 # where things have gone that the folders of older sweeps name
 _MOVED = {"dynascope.experiments.phases.training": "dynascope.experiments.phases.load_curves"}
@@ -76,6 +79,9 @@ def run(
     pack_seconds: Annotated[float, typer.Option(help="Length of a packed task on one core.")] = 30.0,
     timeout: Timeout = 10.0,
     trust_network: Trust = False,
+    price: Annotated[
+        float | None, typer.Option(help="Of one worker for an hour; what the sweep will take and cost is then said.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run what is not yet finished. `dynascope sweep EXPERIMENT …` does the same. Exit status 1 if a task failed."""
@@ -98,26 +104,61 @@ def run(
             pack_seconds=pack_seconds,
             timeout=timeout,
             trust_network=trust_network,
+            price=price,
             reference={"name": experiment, "scale": scale},
         )
     _finish(table, place, as_json=as_json)
 
 
 @app.command("status")
-def show_status(out: Folder, as_json: AsJson = False) -> None:
-    """Say how many tasks are finished, failed and missing, and why tasks failed."""
-    found = status(out)
+def show_status(
+    context: typer.Context,
+    out: Folder,
+    watch: Annotated[bool, typer.Option("--watch", help="Look again until the sweep ends.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say how many tasks are finished, failed and missing, how long the rest takes, and why tasks failed."""
+    if watch:
+        refuse_given(context, ["as_json"], "with --watch")
+    found = _watched(out) if watch else status(out)
     if as_json:
         print(to_json(found))
         return
-    counts = ", ".join(f"{found[kind]} {kind}" for kind in ("finished", "failed", "missing"))
-    print(f"{found['experiment']}: {counts} of {found['tasks']}; {'running' if found['running'] else 'not running'}")
+    print(_line(found))
     if found["failures"]:
         table = Table("configuration", "error", box=None, pad_edge=False)
         for each in found["failures"]:
             table.add_row(json.dumps(each["configuration"]), each["error"])
         plain_console().print(table)
         print(f"tracebacks: {out / 'failures'}")
+
+
+def _watched(out: Path) -> dict[str, Json]:
+    """Show how far a sweep is until it ends: a bar on a terminal, elsewhere a line when it has moved."""
+    last: dict[str, Json] = {}
+    terminal = sys.stderr.isatty()
+    with ExitStack() as stack:
+        report = None
+        for found in watch_status(out, _PAUSE):
+            if terminal:
+                report = report or stack.enter_context(progress_bar("sweep", found["tasks"], show=True))
+                report(found["tasks"] - found["missing"], partial(_line, found))
+            elif last and found["missing"] != last["missing"]:
+                print(_line(last), flush=True)
+            last = found
+    return last
+
+
+def _line(found: dict[str, Json]) -> str:
+    counts = ", ".join(f"{found[kind]} {kind}" for kind in ("finished", "failed", "missing"))
+    line = f"{found['experiment']}: {counts} of {found['tasks']}; {'running' if found['running'] else 'not running'}"
+    if not found["missing"]:
+        return line
+    if found["running"] and found["left_seconds"] is not None:
+        return f"{line}, about {duration(found['left_seconds'])} left"
+    if found["left_work_seconds"] is not None:
+        return f"{line}, about {duration(found['left_work_seconds'])} of work on one core left"
+    return line
 
 
 @app.command()

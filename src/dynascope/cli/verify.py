@@ -13,6 +13,7 @@ from dynascope.cli.options import AsJson, NoLimit, Scale
 from dynascope.cli.terminal import say
 from dynascope.experiments.claims import Finding
 from dynascope.experiments.registry import names
+from dynascope.progress import duration
 
 app = typer.Typer(add_completion=False)
 
@@ -51,13 +52,13 @@ def verify(
         for index, (name, judged) in enumerate(report.verify(chosen, scale, figures=figures, root=keep), 1):
             now = time.perf_counter()
             found = ", ".join(sorted({claim.verdict for claim in judged}))
-            say(f"{index}/{total} {name}: {found} ({results.duration(now - last)})")
+            say(f"{index}/{total} {name}: {found} ({duration(now - last)})")
             claims, last = claims + list(judged), now
     if as_json:
         print(report.claims_json(claims))
     else:
         print_claims(claims)
-        print(f"{results.verdict_counts(claims)}, in {results.duration(last - begun)} at scale {scale}")
+        print(f"{results.verdict_counts(claims)}, in {duration(last - begun)} at scale {scale}")
     if out is not None:
         dynascope.records.write_text(out, report.claims_json(claims))
     exit_by_verdict(claims, scale)

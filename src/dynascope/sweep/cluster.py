@@ -1,8 +1,10 @@
 """Packs on Dask: a cluster of this machine's cores, or one that runs already. The only file that knows Dask."""
 
 import logging
+import math
 import queue
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -11,15 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import xarray as xr
-
 from dynascope.files import scratch_folder
 from dynascope.schema import read_json
-from dynascope.sweep.folder import Failure
-from dynascope.sweep.pack_runner import run_pack
+from dynascope.sweep.batches import Head, as_batch
+from dynascope.sweep.pack_runner import BATCH_SECONDS, Done, run_batch
 from dynascope.sweep.plan import Task
 from dynascope.sweep.source import home_module, source_digest
-from dynascope.sweep.workload import Configuration, Workload
+from dynascope.sweep.stacks import Failure, Gathering
+from dynascope.sweep.workload import Workload
 
 try:
     import dask
@@ -31,35 +32,43 @@ except ImportError as error:
     ) from error
 
 WAKE = 5.0  # seconds between looks at who has joined
-ALLOWED_DEATHS = 10  # of workers on this machine before their pack is given up
+ALLOWED_DEATHS = 10  # of workers on this machine before their batch is split, or their pack given up
+PARTS = 16  # of a batch that is split
+LEAST_SECONDS = 0.1  # of work in a batch: to send it costs a tenth of that
+MOST_TASKS = 10_000  # in a batch: some megabytes to send
 ALLOWED_STARTS = 5  # of a cluster whose workers die while it starts
 _ROLES = ("client", "scheduler", "worker")  # that prove who they are
 if TYPE_CHECKING:
-    _Future = distributed.Future[list[xr.Dataset | Failure]]
+    _Future = distributed.Future[Done]
 else:
     _Future = distributed.Future
-Outcome = tuple[Sequence[Task], list[xr.Dataset | Failure]]
+Pack = Sequence[Task]
 
 
 def run_on_cluster(
-    workload: Workload, packs: Sequence[Sequence[Task]], client: distributed.Client, *, code: str
-) -> Iterator[Outcome]:
-    """Yield what became of each pack, as they come.
+    workload: Workload, packs: Sequence[Pack], client: distributed.Client, *, code: str
+) -> Iterator[tuple[Head, bytes]]:
+    """Yield batches of results and what they hold, as they come.
 
-    The scheduler holds as many packs as workers have threads: so results do not pile up, and a pack that kills its
-    worker is not confused with one that waited behind it. A pack whose worker dies is run again elsewhere; one that
-    takes worker after worker with it is given up.
+    Packs travel in batches of about a second of work, as far as it is known from the batch before; a worker that has
+    worked so long hands back the rest. The scheduler holds as many batches as workers have threads: so results do not
+    pile up, and a batch that kills its worker is not confused with one that waited behind it. A batch whose worker dies
+    is run again elsewhere; one that takes worker after worker with it is split, down to the pack at fault, which is
+    given up.
     """
-    parcel = distributed.protocol.pickle.dumps((workload, code))  # which the scheduler need not be able to open
-    waiting = list(reversed(packs))
-    running: dict[_Future, Sequence[Task]] = {}
+    # bytes, which the scheduler need not be able to open, and which Dask does not search for tasks of its own
+    parcel = distributed.protocol.pickle.dumps((workload, code))
+    waiting, suspects = deque(packs), deque[list[Pack]]()
+    running: dict[_Future, list[Pack]] = {}
     arrived: queue.Queue[_Future] = queue.Queue()
+    seconds = math.inf  # that a pack took, of the batch that came last
 
     def submit() -> None:
-        while waiting and len(running) < _threads(client):
-            pack = waiting.pop()
-            future = client.submit(_run_parcel, parcel, [task.configuration for task in pack], key=_key(pack))
-            running[future] = pack
+        while (waiting or suspects) and len(running) < (threads := _threads(client)):
+            batch = suspects.popleft() if suspects else _next_batch(waiting, seconds, threads)
+            key = f"batch-{batch[0][0].key}-{time.time():.6f}"
+            future = client.submit(_run_parcel, parcel, distributed.protocol.pickle.dumps(batch), key=key)
+            running[future] = batch
             future.add_done_callback(arrived.put)
 
     submit()
@@ -69,11 +78,40 @@ def run_on_cluster(
         except queue.Empty:
             submit()  # workers may have joined
             continue
-        pack = running.pop(future)
-        outcomes = _outcomes(future, pack, workload.name)
+        batch = running.pop(future)
+        done = _done(future, batch, workload.name, code)
         future.release()
+        if done is None:
+            suspects.extend(_parts(batch))
+        else:
+            seconds = done.head.seconds / done.packs or math.inf
+            waiting.extendleft(reversed(batch[done.packs :]))
         submit()  # before the results are written, so that workers need not wait for the disk
-        yield pack, outcomes
+        if done is not None:
+            yield done.head, done.batch
+
+
+def _next_batch(waiting: deque[Pack], seconds: float, threads: int) -> list[Pack]:
+    """Take a second's work, or less where little is left, so that all workers have some; one pack at first.
+
+    >>> _next_batch(deque([[1], [2], [3]]), math.inf, 2)
+    [[1]]
+    >>> len(_next_batch(deque([[each] for each in range(400)]), 0.01, 1)), len(_next_batch(deque([[1]] * 400), 0.01, 4))
+    (100, 50)
+    """
+    share = max(math.ceil(len(waiting) / (2 * threads)), int(LEAST_SECONDS / seconds))
+    most, size = max(1, min(share, int(BATCH_SECONDS / seconds))), 0
+    batch: list[Pack] = []
+    while waiting and len(batch) < most and size < MOST_TASKS:
+        batch.append(waiting.popleft())
+        size += len(batch[-1])
+    return batch
+
+
+def _parts(batch: list[Pack]) -> list[list[Pack]]:
+    """A batch that has killed its workers, split: fewer deaths than one by one or in halves until the pack at fault."""
+    length = math.ceil(len(batch) / PARTS)
+    return [batch[at : at + length] for at in range(0, len(batch), length)]
 
 
 def _threads(client: distributed.Client) -> int:
@@ -84,24 +122,26 @@ def _threads(client: distributed.Client) -> int:
         raise ConnectionError(f"the scheduler went away ({error}); finished results are kept") from error
 
 
-def _run_parcel(parcel: bytes, configurations: list[Configuration]) -> list[xr.Dataset | Failure]:
-    """Run a pack on a worker, which must hold the same source as the program that asked."""
+def _run_parcel(parcel: bytes, batch: bytes) -> Done:
+    """Run a batch on a worker, which must hold the same source as the program that asked."""
     workload, code = distributed.protocol.pickle.loads(parcel)
     if home_module(workload.origin) != "__main__" and source_digest(workload.origin) != code:
         raise RuntimeError(f"a worker has another version of {workload.name}")
-    return run_pack(workload, configurations)
+    return run_batch(workload, distributed.protocol.pickle.loads(batch), code)
 
 
-def _key(pack: Sequence[Task]) -> str:
-    return f"pack-{pack[0].key}-{time.time():.6f}"
-
-
-def _outcomes(future: _Future, pack: Sequence[Task], name: str) -> list[xr.Dataset | Failure]:
+def _done(future: _Future, batch: list[Pack], name: str, code: str) -> Done | None:
+    """What a worker made of a batch; None where it died of one that can be split."""
     try:
-        return list(future.result())
+        return future.result()
     except distributed.KilledWorker as error:
-        words = f"the worker died {error.allowed_failures + 1} times while it ran this pack of {len(pack)}"
-        return [Failure(f"{words}: too little memory, or killed from outside", str(error))] * len(pack)
+        if len(batch) > 1:
+            return None
+        words = f"the worker died {error.allowed_failures + 1} times while it ran this pack of {len(batch[0])}"
+        found = Gathering(code)
+        for task in batch[0]:
+            found.add(task, Failure(f"{words}: too little memory, or killed from outside", str(error)))
+        return Done(1, *as_batch(found, 0.0))
     except (distributed.CancelledError, OSError) as error:
         raise ConnectionError(f"the scheduler went away ({error}); finished results are kept") from error
     except Exception as error:  # what the experiment itself raises comes back as a failure

@@ -1,14 +1,14 @@
-"""A sweep on disk: its plan, one record for each finished task, one traceback for each failed one.
+"""A sweep on disk: its plan, batches of results, one traceback for each failed task.
 
-    sweep.json            what was asked for
-    results/ADDRESS.nc    records
-    failures/ADDRESS.json what went wrong
-    packs/                packs on their way in
-    damaged/ADDRESS.nc    records that could not be read any more, and were computed again
+    sweep.json              what was asked for
+    results/batches.bin     results, in batches that come in whole or not at all: see batches.py
+    results/ADDRESS.nc      results in folders of version 0.1.0, one record each
+    failures/ADDRESS.json   what went wrong
+    damaged/                results that could not be read any more, and were computed again
 
-The results of a pack come in together: they are written beside each other, the folder that holds them is renamed, and
-only then are they moved to their places. So a program that is killed leaves every pack finished or untouched, and going
-on computes neither twice nor in other packs.
+A batch holds whole packs, with failures among them; the files in failures/ are written after it. So a program that is
+killed leaves every pack finished or untouched, the next one makes the files of the last batch, and going on computes
+nothing twice nor in other packs.
 """
 
 import fcntl
@@ -16,8 +16,7 @@ import math
 import os
 import re
 import shutil
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,12 +26,14 @@ import xarray as xr
 
 from dynascope.checks import path_of
 from dynascope.locks import held_lock
-from dynascope.records import check_writable, load, save, write_text
+from dynascope.records import check_writable, load, write_text
 from dynascope.schema import parse_json, read_json, with_sum
+from dynascope.sweep.batches import NAME, Batch, Gap, Head, append, last_batch, scan, without
 from dynascope.sweep.plan import Plan, Task, as_text
+from dynascope.sweep.stacks import Failure, Gathering, Stack
 
 PLAN, RESULTS, FAILURES, INCOMING, DAMAGED, LOCK = "sweep.json", "results", "failures", "packs", "damaged", ".lock"
-FORMAT = 1
+FORMAT = 2  # 1: a file for each result
 _KEY = re.compile("[0-9a-f]{32}")  # addresses become names of files
 _PATIENCE = 1.0  # seconds until a lock counts as held by another sweep: who only looks holds it for an instant
 
@@ -65,22 +66,19 @@ class _Address:
     configuration: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Failure:
-    """Why a task has no result: the error in one line, and where it arose."""
-
-    error: str
-    traceback: str
-
-
 class SweepFolder:
     """The folder of one sweep; tells what is finished and takes in what comes."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = path_of("out", path)
 
+    @property
+    def batches(self) -> Path:
+        """Where results lie."""
+        return self.path / RESULTS / NAME
+
     def record_path(self, key: str) -> Path:
-        """Where the result of a task lies once it is finished."""
+        """Where version 0.1.0 put the result of a task."""
         return self.path / RESULTS / f"{key}.nc"
 
     def failure_path(self, key: str) -> Path:
@@ -88,9 +86,15 @@ class SweepFolder:
         return self.path / FAILURES / f"{key}.json"
 
     def keys(self, kind: str) -> set[str]:
-        """Addresses of all finished (RESULTS) or failed (FAILURES) tasks, in one look at the disk."""
-        place = self.path / kind
-        return {name.rpartition(".")[0] for name in os.listdir(place)} if place.is_dir() else set()
+        """Addresses of all finished (RESULTS) or failed (FAILURES) tasks."""
+        place, suffix = self.path / kind, {RESULTS: ".nc", FAILURES: ".json"}[kind]
+        names = os.listdir(place) if place.is_dir() else []
+        found = {name.removesuffix(suffix) for name in names if name.endswith(suffix)}
+        return found.union(*(batch.head.keys for batch in self.heads())) if kind == RESULTS else found
+
+    def heads(self) -> list[Batch]:
+        """All batches whose head is whole."""
+        return [part for part in scan(self.batches) if isinstance(part, Batch)]
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -104,6 +108,9 @@ class SweepFolder:
                     "wait for it, or choose another folder"
                 )
             self._finish_moves()
+            last = last_batch(self.batches)
+            if last:
+                self._settle(last.head)
             yield
 
     def is_locked(self) -> bool:
@@ -159,38 +166,22 @@ class SweepFolder:
             raise ValueError(f"{str(path)!r} is damaged: {unsafe[0]!r} is no address; run the sweep again")
         return Plan(found.experiment, found.code, found.axes, found.fixed, found.tasks), found.reference
 
-    def take_in(self, pack: Sequence[Task], outcomes: Sequence[xr.Dataset | Failure], code: str) -> list[str]:
-        """Store what became of the tasks of a pack, all together; return the addresses of those that failed."""
-        staging = self.path / INCOMING / f"{uuid.uuid4().hex}.part"
-        failed = []
-        try:
-            staging.mkdir(parents=True)
-            for task, outcome in zip(pack, outcomes, strict=True):
-                if not self._written(staging, task, outcome, code):
-                    failed.append(task.key)
-            whole = staging.with_suffix("")
-            staging.rename(whole)
-        except BaseException:
-            shutil.rmtree(staging, ignore_errors=True)
-            raise
-        self._move(whole)
-        return failed
+    def take_in(self, head: Head, content: bytes) -> None:
+        """Store a batch."""
+        append(self.batches, content)
+        self._settle(head)
 
-    def _written(self, staging: Path, task: Task, outcome: xr.Dataset | Failure, code: str) -> bool:
-        if isinstance(outcome, xr.Dataset):
-            address = {"address": task.key, "code": code, "configuration": task.configuration}
-            try:
-                save(outcome.assign_attrs(sweep=as_text(address)), staging / f"{task.key}.nc")
-            except ValueError as error:  # what the experiment returned cannot be held by a record
-                outcome = Failure(str(error), "")
-            else:
-                return True
-        content = {"error": outcome.error, "traceback": outcome.traceback, "code": code}
-        write_text(staging / f"{task.key}.json", with_sum(as_text(content | {"configuration": task.configuration})))
-        return False
+    def _settle(self, head: Head) -> None:
+        """Let the files in failures/ say what a batch says."""
+        for key in self.keys(FAILURES).intersection(head.keys):
+            self.failure_path(key).unlink(missing_ok=True)
+        for key, failure in head.failures.items():
+            text = with_sum(as_text(vars(failure)))
+            if not (self.failure_path(key).is_file() and self.failure_path(key).read_text(errors="replace") == text):
+                write_text(self.failure_path(key), text)
 
     def _finish_moves(self) -> None:
-        """Bring in packs that were whole when an earlier program died, and drop those that were not."""
+        """Bring in packs that were whole when a program of version 0.1.0 died, and drop those that were not."""
         place = self.path / INCOMING
         for name in sorted(os.listdir(place)) if place.is_dir() else []:
             if (place / name).is_symlink() or place.is_symlink():
@@ -211,23 +202,63 @@ class SweepFolder:
             os.replace(file, target)
         whole.rmdir()
 
-    def load(self, key: str) -> xr.Dataset:
-        """Read the record of a finished task; ValueError where it is damaged, or belongs to another task."""
+    def results(self, keys: Collection[str], damaged: dict[str, str]) -> Iterator[tuple[Stack, list[int]]]:
+        """Read the results at some addresses, as stacks and the rows in them.
+
+        damaged: is told what is wrong with results that cannot be used, by address, and with parts of the file that
+            cannot even say whose they are, by their place
+        """
+        wanted, parts = set(keys), list(scan(self.batches))
+        batches = [part for part in parts if isinstance(part, Batch)]
+        last = {key: number for number, batch in enumerate(batches) for key in batch.head.keys}
+        for number, batch in enumerate(batches):
+            own = {key for key in batch.head.keys if last[key] == number} & wanted
+            try:
+                stacks = batch.stacks() if own else []
+            except (OSError, ValueError) as error:
+                damaged |= dict.fromkeys(own, str(error))
+                continue
+            for stack in stacks:
+                rows = {key: row for row, key in enumerate(stack.keys) if key in own}
+                yield stack, list(rows.values())
+        for key in sorted(wanted & self.keys(RESULTS) - last.keys()):
+            try:
+                yield self._record(key), [0]
+            except (OSError, ValueError) as error:
+                damaged[key] = str(error)
+        for part in parts:
+            if isinstance(part, Gap) and not (part.cut and self.is_locked()):  # else it is being written
+                damaged[part.name] = f"{part} {'was cut short' if part.cut else 'is damaged'}"
+
+    def _record(self, key: str) -> Stack:
+        """Read a result of version 0.1.0; ValueError where it is damaged, or belongs to another task."""
         path = self.record_path(key)
         try:
             record = load(path)
         except (OSError, ValueError):  # a signal while a library reads may look like damage, which stays
             record = load(path)
-        own = parse_json(str(record.attrs.get("sweep", "")), _Address, str(path))
+        own = parse_json(str(record.attrs.pop("sweep", "")), _Address, str(path))
         if own.address != key:
             raise ValueError(f"{str(path)!r} is the result of another task, {own.address}")
-        return record
+        found = Gathering(own.code)
+        found.add(Task(own.configuration, key), record)
+        return found.stacks()[0]
 
-    def set_aside(self, keys: Sequence[str]) -> None:
-        """Move damaged records to where nothing is read, so that their tasks are run again."""
-        (self.path / DAMAGED).mkdir(exist_ok=True)
+    def records(self) -> Iterator[tuple[str, xr.Dataset]]:
+        """All results that can be read, one by one, with their addresses."""
+        for stack, rows in self.results(self.keys(RESULTS), {}):
+            yield from ((stack.keys[row], stack.record(row)) for row in rows)
+
+    def set_aside(self, keys: Collection[str]) -> None:
+        """Move damaged results to where nothing is read, so that their tasks are run again."""
+        place = self.path / DAMAGED
+        place.mkdir(exist_ok=True)
         for key in keys:
-            os.replace(self.record_path(key), self.path / DAMAGED / f"{key}.nc")
+            if self.record_path(key).exists():
+                os.replace(self.record_path(key), place / f"{key}.nc")
+        spoiled = [part for part in scan(self.batches) if _spoiled(part, keys)]
+        if spoiled:
+            without(self.batches, spoiled, place)
 
     def failure(self, key: str) -> Failure:
         """Read why a task failed."""
@@ -235,3 +266,12 @@ class SweepFolder:
             return read_json(self.failure_path(key), Failure)
         except (OSError, ValueError) as error:
             return Failure(f"why it failed cannot be read any more ({error})", "")
+
+
+def _spoiled(part: Batch | Gap, keys: Collection[str]) -> bool:
+    if isinstance(part, Gap):
+        return True
+    try:
+        return bool(set(keys).intersection(part.head.keys) and not part.stacks())
+    except (OSError, ValueError):
+        return True

@@ -205,14 +205,19 @@ def make_packs(workload: Workload, tasks: Sequence[Task], pack_seconds: float) -
         groups.setdefault(as_text([task.configuration[name] for name in workload.shared]), []).append(task)
     packs = []
     for group in groups.values():
-        costs = np.array([_seconds(workload, task) for task in group])
+        costs = np.array([seconds_of(workload, task) for task in group])
         parts = math.ceil(costs.sum() / pack_seconds)
         place = np.floor((costs.cumsum() - costs / 2) / costs.sum() * parts)  # by the middle of each task's time
         packs += [[task for task, at in zip(group, place, strict=True) if at == each] for each in np.unique(place)]
     return packs
 
 
-def _seconds(workload: Workload, task: Task) -> float:
+def seconds_of(workload: Workload, task: Task) -> float:
+    """What a task costs on one core, as the workload says.
+
+    >>> seconds_of(Workload(len, {"x": 1.0}, seconds=lambda each: 2 * each["x"]), Task({"x": 3.0}, ""))
+    6.0
+    """
     seconds = workload.seconds(task.configuration) if callable(workload.seconds) else workload.seconds
     if not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
         raise ValueError(f"seconds of {workload.name} must be a number above 0, got {seconds!r}")

@@ -2,9 +2,11 @@
 
 import multiprocessing
 import os
+import sys
 import tempfile
+import time
 import warnings
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -14,12 +16,15 @@ import xarray as xr
 
 from dynascope.checks import Given, count, flag, scalar
 from dynascope.files import remove_leftovers
-from dynascope.progress import progress_bar
+from dynascope.progress import PATIENCE, progress_bar, shown
 from dynascope.records import Json
-from dynascope.sweep.folder import DAMAGED, RESULTS, Failure, SweepFolder
-from dynascope.sweep.pack_runner import run_pack
-from dynascope.sweep.plan import Grid, Plan, Seeds, Task, as_text, make_packs, make_plan
-from dynascope.sweep.table import FAILED, FINISHED, MISSING, gathered, outcomes
+from dynascope.sweep.batches import Head
+from dynascope.sweep.folder import DAMAGED, RESULTS, SweepFolder
+from dynascope.sweep.pace import estimate, seconds_each, seconds_left
+from dynascope.sweep.pack_runner import run_batch
+from dynascope.sweep.plan import Grid, Plan, Seeds, Task, as_text, make_packs, make_plan, seconds_of
+from dynascope.sweep.stacks import Failure
+from dynascope.sweep.table import FAILED, FINISHED, MISSING, counted, gathered, outcomes
 from dynascope.sweep.workload import Workload, as_workload
 
 HERE = "here"
@@ -38,6 +43,7 @@ def sweep(
     pack_seconds: Given[float] = 30.0,
     timeout: Given[float] = 10.0,
     trust_network: Given[bool] = False,
+    price: Given[float | None] = None,
     reference: Mapping[str, str] | None = None,
     progress: bool | None = None,
 ) -> xr.Dataset:
@@ -55,6 +61,8 @@ def sweep(
     pack_seconds: configurations that can be trained together are packed into tasks of about this length on one core
     timeout: seconds to wait for the scheduler's answer
     trust_network: also accept a scheduler without TLS: whoever reaches it runs code as you
+    price: of one worker for an hour; what the sweep will take and cost is then said before it starts, or after its
+        first tasks where nothing is known of them
     reference: how `dynascope sweep retry` finds the experiment again
 
     A task that raises leaves its traceback in the folder and a warning at the end, and the others go on. The program
@@ -80,6 +88,7 @@ def sweep(
         None if workers is None else count("workers", workers),
         scalar("timeout", timeout, above=0.0),
         flag("trust_network", trust_network),
+        None if price is None else scalar("price", price, at_least=0.0),
     )
     if scheduler is not None and workers is not None:
         raise ValueError(f"workers must be left out: none are started on this machine with scheduler={scheduler!r}")
@@ -98,7 +107,7 @@ def sweep(
                 break
             folder.set_aside(list(damaged))
             warnings.warn(
-                f"{len(damaged)} results were damaged: they lie in {str(folder.path / DAMAGED)!r}, and are computed "
+                f"{counted(damaged)} were damaged: they lie in {str(folder.path / DAMAGED)!r}, and are computed "
                 f"again ({next(iter(damaged.values()))})",
                 RuntimeWarning,
                 stacklevel=2,
@@ -116,12 +125,20 @@ def sweep(
 
 @dataclass(frozen=True)
 class _Where:
-    """Who computes."""
+    """Who computes, and for how much an hour."""
 
     scheduler: object
     workers: int | None
     timeout: float
     trust_network: bool
+    price: float | None
+
+    @property
+    def known_workers(self) -> int | None:
+        """How many there will be; None on a scheduler that others started."""
+        if self.scheduler is None:
+            return self.workers or os.cpu_count()
+        return 1 if self.scheduler == HERE else None
 
 
 def _reference(experiment: object) -> dict[str, str] | None:
@@ -162,21 +179,40 @@ def _compute(
     if not packs:
         return
     total = sum(map(len, packs))
+    each = _seconds_each(workload, packs, folder)
+    _say_estimate(total, each, where, progress)
     runs = closing(_runs(workload, packs, where, plan.code))  # workers go at once where writing fails
     with progress_bar(f"sweep {plan.name}", total, progress) as report, runs as arriving:
         done = 0
-        for pack, results in arriving:
+        for head, batch in arriving:
             try:
-                failed = folder.take_in(pack, results, plan.code)
+                folder.take_in(head, batch)
             except OSError as error:
                 kept = sum(state == FINISHED for state in states.values())
                 raise OSError(
                     f"a result cannot be written to {str(folder.path)!r} ({error}); {kept} finished results are kept: "
                     "make room and run the same command again"
                 ) from error
-            states.update({task.key: FAILED if task.key in failed else FINISHED for task in pack})
-            done += len(pack)
+            states.update(dict.fromkeys(head.keys, FINISHED) | dict.fromkeys(head.failures, FAILED))
+            done += len(head.keys) + len(head.failures)
+            if each is None and done < total:
+                each = seconds_each([head])
+                _say_estimate(total - done, each, where, progress)
             report(done, lambda: _counts(states))
+
+
+def _seconds_each(workload: Workload, packs: Sequence[Sequence[Task]], folder: SweepFolder) -> float | None:
+    """What a task takes on one core: as the workload says, or as finished ones did; None if nothing is known."""
+    if workload.seconds is None:
+        return seconds_each([batch.head for batch in folder.heads()])
+    costs = [seconds_of(workload, task) for pack in packs for task in pack]
+    return sum(costs) / len(costs)
+
+
+def _say_estimate(tasks: int, each: float | None, where: _Where, progress: bool | None) -> None:
+    """Say what a sweep will take, if it is known: of long ones on a terminal, and wherever a price is given."""
+    if each is not None and (where.price is not None or (shown(progress) and tasks * each > PATIENCE)):
+        print(estimate(tasks, each, where.known_workers, where.price), file=sys.stderr)
 
 
 def _counts(states: dict[str, str]) -> str:
@@ -186,10 +222,13 @@ def _counts(states: dict[str, str]) -> str:
 
 def _runs(
     workload: Workload, packs: Sequence[Sequence[Task]], where: _Where, code: str
-) -> Generator[tuple[Sequence[Task], list[xr.Dataset | Failure]], None, None]:
+) -> Generator[tuple[Head, bytes], None, None]:
     if where.scheduler == HERE:
-        for pack in packs:
-            yield pack, run_pack(workload, [task.configuration for task in pack])
+        at = 0
+        while at < len(packs):
+            done = run_batch(workload, packs[at:], code)
+            at += done.packs
+            yield done.head, done.batch
         return
     from dynascope.sweep.cluster import connected, run_on_cluster  # noqa: PLC0415 (Dask takes half a second)
 
@@ -225,9 +264,12 @@ def asked(out: str | os.PathLike[str]) -> dict[str, Json]:
 
 
 def status(out: str | os.PathLike[str]) -> dict[str, Json]:
-    """Say how far a sweep is: counts, whether a program works on it now, and why tasks failed.
+    """Say how far a sweep is: counts, whether a program works on it now, how long it will take, why tasks failed.
 
     out: the folder of the sweep
+
+    work_seconds: on one core, so far. left_seconds: until all is done, at the pace of the last minute over all workers;
+    None where nothing came in. left_work_seconds: on one core; None before the first task.
 
     >>> import tempfile
     >>> def decay(time):
@@ -238,15 +280,46 @@ def status(out: str | os.PathLike[str]) -> dict[str, Json]:
     >>> found["finished"], found["failed"], found["missing"], found["running"]
     (2, 0, 0, False)
     """
-    folder = SweepFolder(Path(out))
+    folder = SweepFolder(out)
+    return _status(folder, folder.read_plan()[0])
+
+
+def watch_status(out: str | os.PathLike[str], pause: float) -> Iterator[dict[str, Json]]:
+    """Say how far a sweep is, again and again, until nothing is missing or no program works on it.
+
+    pause: seconds between two looks
+
+    >>> import tempfile
+    >>> def decay(time):
+    ...     return {"left": 0.5 ** time}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = sweep(decay, {"time": [1.0, 2.0]}, folder, scheduler="here")
+    ...     [found["finished"] for found in watch_status(folder, 1.0)]
+    [2]
+    """
+    folder = SweepFolder(out)
     plan, _ = folder.read_plan()
-    states = outcomes(folder, plan)
+    while True:
+        running = folder.is_locked()  # before the look: what comes in until it ends is seen
+        found = _status(folder, plan)
+        yield found
+        if not (running and found[MISSING]):
+            return
+        time.sleep(pause)
+
+
+def _status(folder: SweepFolder, plan: Plan) -> dict[str, Json]:
+    states, heads = outcomes(folder, plan), [batch.head for batch in folder.heads()]
     failed = [task for task, state in zip(plan.tasks, states, strict=True) if state == FAILED]
+    each, missing = seconds_each(heads), states.count(MISSING)
     return {
         "experiment": plan.name,
         "tasks": len(plan.tasks),
         **{kind: states.count(kind) for kind in (FINISHED, FAILED, MISSING)},
         "running": folder.is_locked(),
+        "work_seconds": sum(head.seconds for head in heads),
+        "left_seconds": seconds_left(heads, missing),
+        "left_work_seconds": None if each is None else missing * each,
         "failures": [_described(task, plan, folder.failure(task.key)) for task in failed],
     }
 
