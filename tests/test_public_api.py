@@ -6,9 +6,9 @@ import pkgutil
 import pytest
 
 import dynascope
-from dynascope import LocallyElastic, SpringBlock, cli, measure, monitor, networks, plots, steering, sweep
+from dynascope import LocallyElastic, SpringBlock, cli, live, measure, monitor, networks, plots, steering, sweep
 
-PACKAGES = [dynascope, cli, measure, monitor, networks, plots, steering, sweep]
+PACKAGES = [dynascope, cli, live, measure, monitor, networks, plots, steering, sweep]
 
 
 def test_public_names():

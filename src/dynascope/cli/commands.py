@@ -25,6 +25,7 @@ COMMANDS = (
     "results",
     "show",
     "runs",
+    "live",
     "advise",
     "report",
     "where",
