@@ -44,14 +44,14 @@ class Server:
     def start(self):
         words = [sys.executable, "-m", "dynascope", "live", *self._words, "--port", str(self.port)]
         environment = os.environ | {"HOME": str(self._home)}
-        self._process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment)
-        self.address = self._process.stdout.readline().strip()
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment)
+        self.address = self.process.stdout.readline().strip()
         self.port = int(self.address.split(":")[2].split("/")[0])
 
     def kill(self):
-        self._process.kill()
-        self._process.wait()
-        self._process.stdout.close()
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def serve(tmp_path_factory):
         each.kill()
 
 
-def _driver(folder):
+def open_chromium(folder):
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
     for word in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1400,1500"):
@@ -86,7 +86,7 @@ def _driver(folder):
 @pytest.fixture(scope="session")
 def _chromium(tmp_path_factory):
     try:
-        driver = _driver(tmp_path_factory.mktemp("profile"))
+        driver = open_chromium(tmp_path_factory.mktemp("profile"))
     except (FileNotFoundError, WebDriverException) as error:
         if os.environ.get("DYNASCOPE_BROWSER") == "required":
             raise

@@ -8,7 +8,7 @@ import numpy as np
 from dynascope.monitor.journal import Journal
 
 EVIL = "<script>alert(1)</script>"
-LAYERS = ["input", "conv1", EVIL, "fc"]
+LAYERS = ["input", "conv1", "conv2", "fc"]
 
 
 def start(layers=LAYERS):

@@ -33,6 +33,7 @@ from dynascope.live.shelf import Shelf, Standing
 from dynascope.live.tailing import SERIES, Course
 
 TICK = 200  # milliseconds between two looks
+_FIRST = 3  # pictures that are drawn before the page is seen
 _REST = 10  # times as long as a judgement took, none is begun
 
 # title -> (columns, whether a logarithmic axis makes sense)
@@ -65,6 +66,10 @@ URL.revokeObjectURL(link.href);
 _GRID = """
 :host { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); gap: 12px }
 """
+_CELLS = """
+.slick-row, .slick-row.odd, .slick-cell { background: transparent; color: inherit; border-color: #7a7a7a33 }
+.slick-row .slick-cell.selected { background: #7a7a7a44 }
+"""
 _Key = tuple[str, ...]
 _TEXT = ":host pre { white-space: pre-wrap; overflow-wrap: anywhere; font: inherit; margin: 0 }"
 
@@ -78,6 +83,7 @@ class Runs:
         self._shown, self._renewed, self._layers = 0, 0, list[str]()
         self._judged, self._begun, self._due = -1, 0.0, 0.0
         self._judging: Course | None = None
+        self._ready = False
         self._seen: np.ndarray | None = None
         self._waiting: Future[Judgement] | None = None
         self._table = ColumnDataSource({name: [] for name in _ROW})
@@ -100,7 +106,13 @@ class Runs:
             for name, part in self._parts(slider).items():
                 part.name = name
                 doc.add_root(part)
-        doc.add_periodic_callback(self.tick, TICK)
+        doc.on_event("document_ready", lambda _event: self._begin(doc))
+
+    def _begin(self, doc: Document) -> None:
+        """Go on once the browser has drawn what is seen first, which nothing else holds up."""
+        if not self._ready:
+            self._ready = True
+            doc.add_periodic_callback(self.tick, TICK)
 
     def _parts(self, slider: Slider) -> dict[str, LayoutDOM]:
         save = Button(label="data (CSV)", width=110)
@@ -124,14 +136,7 @@ class Runs:
         ]
         self._table.selected.on_change("indices", lambda _attr, _old, new: self._choose(new))
         self._table.selected.js_on_change("indices", CustomJS(args={"source": self._table}, code=_ADDRESS))
-        return DataTable(
-            source=self._table,
-            columns=columns,
-            index_position=None,
-            reorderable=False,
-            height=_height(len(self._shelf.runs)),
-            sizing_mode="stretch_width",
-        )
+        return _table(self._table, columns, len(self._shelf.runs), most=8)
 
     def _draw_panels(self) -> None:
         """Draw what the run has numbers for, and nothing again that is drawn as it should be."""
@@ -140,7 +145,7 @@ class Runs:
         log = self._axes.active == 1
         wanted: dict[_Key, Callable[[], LayoutDOM]] = {
             ("chain",): lambda: self._chain.figure,
-            ("layers",): lambda: _layers(self._chain.blocks),
+            ("layers", *course.layers): lambda: _layers(self._chain.blocks, len(course.layers)),
         }
         for title, (names, positive) in PANELS.items():
             known = tuple(name for name in names if name in course.known)
@@ -150,8 +155,9 @@ class Runs:
             wanted["knob", course.turns[-1][1]] = partial(self._draw_knob, course.turns[-1][1])
         if course.matrix.size:
             wanted["classes", *course.classes] = partial(self._draw_matrix, course.classes)
-        if list(wanted) != list(self._drawn):
-            self._drawn = {key: self._drawn.get(key) or draw() for key, draw in wanted.items()}
+        chosen = list(wanted) if self._ready else list(wanted)[:_FIRST]
+        if chosen != list(self._drawn):
+            self._drawn = {key: self._drawn.get(key) or wanted[key]() for key in chosen}
             self._panels.children = list(self._drawn.values())
 
     def _draw(self, title: str, names: Sequence[str], log: bool) -> figure:
@@ -226,7 +232,8 @@ class Runs:
         if standing is None or standing is self._standing:
             return
         self._course = Course(standing.folder)
-        self._renewed, self._judged, self._due, self._layers = -1, -1, 0.0, []
+        self._renewed, self._judged, self._layers = -1, -1, []
+        self._due = 0.0
         self._band.data, self._verdicts.text = dict(NO_BAND), ""
         self._mark()
         self.tick()
@@ -242,10 +249,13 @@ class Runs:
         if standing is None:
             self._status.text = "this run is gone from its folder"
             return
-        self._course.read_on()
+        if self._ready:
+            self._course.read_on()
         self._status.text = standing.sentence
         self._send_history(self._course)
-        self._send_verdicts(self._course, ended=standing.ended)
+        self._draw_panels()
+        if self._ready:
+            self._send_verdicts(self._course, ended=standing.ended)
 
     def _send_history(self, course: Course) -> None:
         if course.renewed != self._renewed:
@@ -265,7 +275,6 @@ class Runs:
         if course.matrix is not self._seen:
             self._seen = course.matrix
             self._matrix.data = {"image": [course.matrix], "size": [len(course.matrix)]}
-        self._draw_panels()
 
     def _send_verdicts(self, course: Course, *, ended: bool) -> None:
         """Judge in another thread, and not all the time."""
@@ -282,20 +291,31 @@ class Runs:
             self._waiting = self._workers.submit(judge, course.entries, *losses, ended=ended)
 
 
-def _height(runs: int) -> int:
-    return 30 + 25 * min(max(runs, 1), 8)
-
-
 def _text(name: str) -> PreText:
     """Text that is shown as it is: no markup, no formulas."""
     return PreText(text="", name=name, disable_math=True, sizing_mode="stretch_width", stylesheets=[_TEXT])
 
 
-def _layers(source: ColumnDataSource) -> DataTable:
+def _layers(source: ColumnDataSource, count: int) -> DataTable:
     number = NumberFormatter(format="0.000", nan_format="")
     columns = [
         TableColumn(field="name", title="layer", formatter=StringFormatter()),
         TableColumn(field="y", title="load", formatter=number, width=70),
         TableColumn(field="work", title="work", formatter=number, width=70),
     ]
-    return DataTable(source=source, columns=columns, index_position=None, reorderable=False, height=320)
+    return _table(source, columns, count, most=12)
+
+
+def _table(source: ColumnDataSource, columns: list[TableColumn], rows: int, *, most: int) -> DataTable:
+    table = DataTable(
+        source=source,
+        columns=columns,
+        index_position=None,
+        reorderable=False,
+        height=30 + 25 * min(max(rows, 1), most),
+        sizing_mode="stretch_width",
+        stylesheets=[_CELLS],
+    )
+    for event in ("data", "patching", "streaming"):  # Bokeh draws cells again only where rows came or went
+        source.js_on_change(event, CustomJS(args={"table": table}, code="table.view.change.emit()"))
+    return table

@@ -11,8 +11,8 @@ from pathlib import Path
 from dynascope.monitor import journal
 from dynascope.monitor.comparing import run_names
 
-_END = 1 << 16  # bytes at the end of a journal that are read to see where a run stands
-_PATIENCE = 2.0  # seconds, and three pauses between measurements: a run that is silent for longer says so
+_ENDS = (1 << 14, 1 << 21)  # bytes at the end of a journal that are read to see where a run stands; lines may be long
+_PATIENCE = 3.5  # seconds, and three pauses between measurements: a run that is silent for longer says so
 
 
 @dataclass
@@ -34,8 +34,11 @@ class Standing:
         if (found.st_size, found.st_mtime) == (self._size, self._written):
             return
         self._size, self._written = found.st_size, found.st_mtime
-        entries, _ = journal.read_on(self.folder, max(0, found.st_size - _END), _END)
-        measured = [each for each in entries if each["kind"] == "measure"]
+        for size in _ENDS:
+            entries, _ = journal.read_on(self.folder, max(0, found.st_size - size), size)
+            measured = [each for each in entries if each["kind"] == "measure"]
+            if measured or found.st_size <= size:
+                break
         times = [each["time"] for each in measured]
         self._pause = statistics.median(b - a for a, b in itertools.pairwise(times)) if times[1:] else 0.0
         self.ended = bool(entries) and entries[-1]["kind"] == "end"

@@ -1,5 +1,6 @@
 """A run as it is read on: what its journal gained since the last look, and no more of it in memory than is shown."""
 
+import math
 from array import array
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +17,7 @@ SERIES = (
     *("train_loss", "probe_loss", "test_loss", "train_accuracy", "probe_accuracy", "test_accuracy"),
     *("bend", "straightness", "nc1", "nc2_angle", "nc3", "nc4", "minimum_feature_distance", "intra", "inter"),
 )
-_MOST = 1 << 20  # bytes of a journal that are read at one look, so that a long one does not hold up the page
+_FIRST, _MOST = 1 << 17, 1 << 20  # bytes of a journal that are read at the first look and at others: it may be long
 _CURVES = 12  # earlier load curves that are kept
 
 
@@ -41,7 +42,7 @@ class Course:
     def __init__(self, folder: Path) -> None:
         self.folder, self.renewed = folder, 0
         self._clear()
-        self.read_on()
+        self.read_on(_FIRST)
 
     def _clear(self) -> None:
         self._place = 0
@@ -78,15 +79,15 @@ class Course:
     def __len__(self) -> int:
         return len(self.columns["step"])
 
-    def read_on(self) -> None:
-        """Take in what the journal gained."""
+    def read_on(self, most: int = _MOST) -> None:
+        """Take in what the journal gained, some `most` bytes of it."""
         size = (self.folder / journal.NAME).stat().st_size
         if size < self._place:  # written anew
             self._clear()
             self.renewed += 1
         if size == self._place:
             return
-        found, self._place = journal.read_on(self.folder, self._place, _MOST)
+        found, self._place = journal.read_on(self.folder, self._place, most)
         for entry in found:
             self._take(entry)
 
@@ -111,7 +112,7 @@ class Course:
         for name in SERIES:
             value = numbers.get(name)
             self.columns[name].append(value if isinstance(value, float) else np.nan)
-            if np.isfinite(self.columns[name][-1]):
+            if math.isfinite(self.columns[name][-1]):
                 self.known.add(name)
         if loads is not None:
             self.loads = loads
