@@ -14,6 +14,7 @@ import time
 import urllib.request
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -21,6 +22,8 @@ sys.path.append(str(Path(__file__).parent.parent / "tests" / "live"))
 from written_runs import measure, start
 
 import conftest
+from dynascope import SpringBlock
+from dynascope.live.models import solve
 from dynascope.monitor import journal
 
 RUNS, RECORDS = 100, 2000
@@ -63,6 +66,12 @@ def main() -> None:
             size = subprocess.run(["ps", "-o", "rss=", "-p", str(server.process.pid)], capture_output=True, check=True)
             table.add_row("memory of the server", f"{int(size.stdout) / 1024:.0f} MB")
             server.kill()
+    chains = [SpringBlock(noise=noise) for noise in np.linspace(0.005, 0.02, 11)]
+    solve(chains[0])
+    begun = time.perf_counter()
+    for chain in chains[1:]:
+        solve(chain)
+    table.add_row("a slider's answer, 200 trials", f"{(time.perf_counter() - begun) / 10:.3f} s")
     Console().print(table)
 
 

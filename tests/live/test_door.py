@@ -2,7 +2,7 @@
 
 import http.client
 import os
-import urllib.error
+import signal
 import urllib.request
 
 import pytest
@@ -56,6 +56,15 @@ def test_every_answer_forbids_other_hosts_and_frames(serve, runs):
         assert "default-src 'self'" in policy
         assert "frame-ancestors 'none'" in policy
         assert answer.headers["Referrer-Policy"] == "no-referrer"
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_in_good_order(serve, runs, number):
+    server = serve(runs[0])
+    assert status(server, server.address.removeprefix(f"http://127.0.0.1:{server.port}")) == 200
+    server.process.send_signal(number)
+    assert server.process.wait(timeout=10) == 0
 
 
 def test_what_lies_outside_the_named_folders_is_not_found(tmp_path):

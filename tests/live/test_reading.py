@@ -1,6 +1,7 @@
 """What is read of runs while they go on, and where they stand."""
 
 import os
+import shutil
 import time
 import tracemalloc
 
@@ -99,11 +100,21 @@ def test_where_a_run_stands(written):
     run.look()
     assert run.sentence.startswith("silent for 40 s, though its process lives")
     file.close()
+    run.look()
     assert run.sentence.startswith("killed: silent for 40 s")
     with Journal(folder) as again:
         again.append({"kind": "end", "step": 190})
     run.look()
     assert run.sentence == "closed · step 190"
+
+
+def test_a_run_that_is_deleted_leaves_the_shelf(written):
+    folder, _ = written
+    shelf = Shelf([folder.parent])
+    shutil.rmtree(folder)
+    shelf.add([])
+    assert shelf.runs == {}
+    assert shelf.first is None
 
 
 def test_a_journal_that_holds_other_things_is_shown_as_far_as_it_goes(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -61,6 +62,7 @@ def test_the_page_is_whole_and_asks_no_other_host(serve, runs, browser):
     assert hosts == {f"127.0.0.1:{server.port}"}
     assert [each for each in console if each["level"] not in ("INFO", "DEBUG")] == []
     if PICTURES:
+        browser.driver.set_window_size(1400, 1500)
         browser.picture(Path(PICTURES) / "live_runs.png")
 
 
@@ -122,6 +124,19 @@ def test_runs_are_found_as_they_appear_and_an_address_leads_to_one(serve, runs, 
         browser.open(browser.driver.current_url)
         browser.sees("· step 70", within=10.0)
         assert "fc2" in browser.text()
+
+
+def test_a_run_that_is_deleted_says_so_and_another_can_be_chosen(serve, runs, browser):
+    folder, _ = runs
+    with Journal(folder / "second") as journal:
+        journal.append(start())
+        journal.append(measure(70))
+    browser.open(serve(folder).address + "&run=second")
+    browser.sees("· step 70")
+    shutil.rmtree(folder / "second")
+    browser.sees("this run is gone from its folder", within=5.0)
+    click(browser, ".slick-row", "first")
+    browser.sees("· step 390", within=5.0)
 
 
 def test_axes_can_be_logarithmic(serve, runs, browser):

@@ -3,12 +3,16 @@
 from collections.abc import Sequence
 
 from bokeh.core.property.vectorization import Field
-from bokeh.models import ColumnDataSource, CustomJSTransform, HoverTool, Slider
+from bokeh.models import ColumnDataSource, CustomJSTransform, HoverTool, PreText, Slider
 from bokeh.plotting import figure
 
 PALETTE = ("#2b8cc4", "#d9631e", "#12996f", "#b8659a")  # seen on white and on black
 GREY = "#7a7a7a"  # of text, on white and on black alike
 HEIGHT = 260
+GRID = """
+:host { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); gap: 12px }
+"""
+_TEXT = ":host pre { white-space: pre-wrap; overflow-wrap: anywhere; font: inherit; margin: 0 }"
 
 # a line between numbers that were measured seldom, and their running mean
 _SMOOTH = """
@@ -74,3 +78,13 @@ def over_steps(
     plot.legend.spacing = 0
     plot.legend.click_policy = "hide"
     return plot
+
+
+def as_text(name: str, *, bold: bool = False) -> PreText:
+    """Text that is shown as it is: no markup, no formulas.
+
+    >>> as_text("status").disable_math
+    True
+    """
+    style = [_TEXT, ":host pre { font-weight: 600 }"] if bold else [_TEXT]
+    return PreText(text="", name=name, disable_math=True, sizing_mode="stretch_width", stylesheets=style)

@@ -1,5 +1,6 @@
 """The place of runs: one session of the page, which sends to the browser what is new and nothing else."""
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
@@ -18,7 +19,6 @@ from bokeh.models import (
     LinearColorMapper,
     NumberFormatter,
     PlainText,
-    PreText,
     RadioButtonGroup,
     Slider,
     StringFormatter,
@@ -28,7 +28,7 @@ from bokeh.plotting import figure
 
 from dynascope.live.chain import Chain
 from dynascope.live.judging import NO_BAND, Judgement, judge
-from dynascope.live.panels import PALETTE, empty_figure, over_steps, smoothing
+from dynascope.live.panels import GRID, PALETTE, as_text, empty_figure, over_steps, smoothing
 from dynascope.live.shelf import Shelf, Standing
 from dynascope.live.tailing import SERIES, Course
 
@@ -63,15 +63,11 @@ link.download = "run.csv";
 link.click();
 URL.revokeObjectURL(link.href);
 """
-_GRID = """
-:host { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); gap: 12px }
-"""
 _CELLS = """
 .slick-row, .slick-row.odd, .slick-cell { background: transparent; color: inherit; border-color: #7a7a7a33 }
 .slick-row .slick-cell.selected { background: #7a7a7a44 }
 """
 _Key = tuple[str, ...]
-_TEXT = ":host pre { white-space: pre-wrap; overflow-wrap: anywhere; font: inherit; margin: 0 }"
 
 
 class Runs:
@@ -92,14 +88,14 @@ class Runs:
         self._knob = ColumnDataSource({"step": [], "value": []})
         self._matrix = ColumnDataSource({"image": [], "size": []})
         self._chain = Chain()
-        self._status, self._verdicts = _text("status"), _text("verdicts")
+        self._status, self._verdicts = as_text("status", bold=True), as_text("verdicts")
         slider = Slider(title="smoothing", start=0, end=0.99, step=0.01, value=0, width=200)
         slider.js_on_change("value", CustomJS(args={"source": self._history}, code="source.change.emit()"))
         self._smooth = smoothing(self._history, slider)
         self._axes = RadioButtonGroup(labels=["linear", "log"], active=0, width=120)
         self._axes.on_change("active", lambda _attr, _old, _new: self._draw_panels())
         self._drawn: dict[_Key, LayoutDOM] = {}
-        self._panels = row(sizing_mode="stretch_width", stylesheets=[_GRID])
+        self._panels = row(sizing_mode="stretch_width", stylesheets=[GRID])
         self._fill_table()
         self.select(wanted if wanted in shelf.runs else shelf.first)
         with doc.models.freeze():  # or every root makes Bokeh walk through all parts again
@@ -231,7 +227,10 @@ class Runs:
         standing = None if name is None else self._shelf.runs.get(name)
         if standing is None or standing is self._standing:
             return
-        self._course = Course(standing.folder)
+        try:
+            self._course = Course(standing.folder)
+        except OSError:  # gone since the last look
+            return
         self._renewed, self._judged, self._layers = -1, -1, []
         self._due = 0.0
         self._band.data, self._verdicts.text = dict(NO_BAND), ""
@@ -250,7 +249,8 @@ class Runs:
             self._status.text = "this run is gone from its folder"
             return
         if self._ready:
-            self._course.read_on()
+            with contextlib.suppress(OSError):  # gone since the last look: the next one says so
+                self._course.read_on()
         self._status.text = standing.sentence
         self._send_history(self._course)
         self._draw_panels()
@@ -289,11 +289,6 @@ class Runs:
             self._judged, self._judging, self._begun = state, course, time.monotonic()
             losses = [np.array(course.columns[name]) for name in ("step", "train_loss")]
             self._waiting = self._workers.submit(judge, course.entries, *losses, ended=ended)
-
-
-def _text(name: str) -> PreText:
-    """Text that is shown as it is: no markup, no formulas."""
-    return PreText(text="", name=name, disable_math=True, sizing_mode="stretch_width", stylesheets=[_TEXT])
 
 
 def _layers(source: ColumnDataSource, count: int) -> DataTable:

@@ -12,6 +12,7 @@ import sys
 import webbrowser
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,7 +27,7 @@ from bokeh.server.views.static_handler import StaticHandler
 from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPHeaders, HTTPServerRequest
 from tornado.ioloop import IOLoop, PeriodicCallback
-from tornado.web import ErrorHandler, OutputTransform, RequestHandler
+from tornado.web import OutputTransform, RequestHandler
 
 from dynascope.live.runs import TICK, Runs
 from dynascope.live.shelf import Shelf
@@ -66,6 +67,17 @@ class _Alive(RequestHandler):
         self.finish(_STARTED)
 
 
+class _Refusal(RequestHandler):
+    """What a request gets that is not let in."""
+
+    def initialize(self, status: int) -> None:
+        self.set_status(status)
+
+    def prepare(self) -> None:
+        self.set_header("Content-Type", "text/plain")
+        self.finish("This page needs the token of its server: add &token=… as in the address that it printed.\n")
+
+
 class _Guarded(BokehTornado):  # type: ignore[misc]  # Bokeh's types are not read
     """Bokeh's application behind one door: nothing but library files is had without the token, or from elsewhere."""
 
@@ -75,7 +87,7 @@ class _Guarded(BokehTornado):  # type: ignore[misc]  # Bokeh's types are not rea
 
     def find_handler(self, request: HTTPServerRequest, **options: Any) -> Any:
         if refused := self._refuses(request):
-            return self.get_handler_delegate(request, ErrorHandler, {"status_code": refused})
+            return self.get_handler_delegate(request, _Refusal, {"status": refused})
         return super().find_handler(request, **options)
 
     def _refuses(self, request: HTTPServerRequest) -> int:
@@ -138,9 +150,10 @@ async def _serve(shelf: Shelf, door: socket.socket, host: str, browser: bool, to
     token = token_for(port)
     named = socket.gethostname() if host in ("0.0.0.0", "::") else host
     shown = f"[{named}]" if ":" in named else named
+    home = f"http://{shown}:{port}/"
     with ThreadPoolExecutor(2) as workers:
         application = _Guarded(
-            {"/": Application(FunctionHandler(lambda doc: _open(doc, shelf, workers)))},
+            {"/": Application(FunctionHandler(lambda doc: _open(doc, home, shelf, workers)))},
             token=token,
             origins={f"{each.lower()}:{port}" for each in (shown, LOOPBACK, "localhost")},
             extra_patterns=[("/alive", _Alive)],
@@ -154,7 +167,7 @@ async def _serve(shelf: Shelf, door: socket.socket, host: str, browser: bool, to
         server.start()
         looks = PeriodicCallback(lambda: shelf.add([]), TICK)
         looks.start()
-        address = f"http://{shown}:{port}/?token={token}"
+        address = f"{home}?token={token}"
         told(address)
         if browser and (sys.platform in ("darwin", "win32") or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
             webbrowser.open(address)
@@ -175,11 +188,15 @@ async def _until_stopped(shelf: Shelf, workers: ThreadPoolExecutor) -> None:
             await asyncio.wait_for(stopped.wait(), _FIND)
 
 
-def _open(doc: Document, shelf: Shelf, workers: ThreadPoolExecutor) -> None:
-    """Fill the document of a new session."""
-    asked = doc.session_context.request.arguments.get("run", [b""])[-1].decode(errors="replace")
+def _open(doc: Document, home: str, shelf: Shelf, workers: ThreadPoolExecutor) -> None:
+    """Fill the document of a new session with the place that its address names."""
+    asked = doc.session_context.request.arguments
+    given = {name: values[-1].decode(errors="replace") for name, values in asked.items()}
     doc.title = "dynascope live"
     doc.template = _PAGE.read_text(encoding="utf-8")
     doc.template_variables["started"] = _STARTED
     doc.config.reconnect_session = doc.config.notify_connection_status = False  # the page does so
-    Runs(doc, shelf, workers, asked)
+    if given.get("place") == "models":
+        import_module("dynascope.live.models").Models(doc, given, home)  # loads JAX
+    else:
+        Runs(doc, shelf, workers, given.get("run"))

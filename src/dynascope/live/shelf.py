@@ -27,10 +27,12 @@ class Standing:
     _size: int = field(default=-1, repr=False)
     _written: float = field(default=0.0, repr=False)
     _pause: float = field(default=0.0, repr=False)
+    _held: bool = field(default=False, repr=False)
 
     def look(self) -> None:
-        """Read the end of the journal again if it has changed."""
+        """See whether a process writes to the journal, and read its end again if it has changed."""
         found = (self.folder / journal.NAME).stat()
+        self._held = not self.ended and journal.held(self.folder)
         if (found.st_size, found.st_mtime) == (self._size, self._written):
             return
         self._size, self._written = found.st_size, found.st_mtime
@@ -53,7 +55,7 @@ class Standing:
         """One of "closed", "killed", "silent" and "running"."""
         if self.ended:
             return "closed"
-        if not journal.held(self.folder):
+        if not self._held:
             return "killed"
         return "silent" if time.time() - self._written > max(_PATIENCE, 3 * self._pause) else "running"
 
