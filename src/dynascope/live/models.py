@@ -13,7 +13,7 @@ from bokeh.models import ColorBar, ColumnDataSource, CustomJS, HoverTool, Linear
 from bokeh.plotting import figure
 
 from dynascope.live.chain import Chain
-from dynascope.live.panels import GREY, GRID, PALETTE, as_text, empty_figure
+from dynascope.live.panels import GREY, GRID, PALETTE, as_text, empty_figure, plain_legend
 from dynascope.models.parameters import grid
 from dynascope.models.spring_block import SpringBlock
 
@@ -148,8 +148,7 @@ class Models:
         plot = self._chain.figure
         plot.varea("x", "low", "high", source=self._closed, color=PALETTE[0], alpha=0.15, legend_label="± 1 deviation")
         plot.line("x", "y", source=self._closed, color=PALETTE[2], line_dash="dashed", legend_label="closed form")
-        plot.legend.background_fill_alpha = plot.legend.border_line_alpha = 0.0
-        plot.legend.label_text_color = GREY
+        plain_legend(plot)
         room = column(*self._sliders.values(), sizing_mode="stretch_width")
         panels = row(room, plot, self._draw_map(), sizing_mode="stretch_width", stylesheets=[GRID])
         controls = row(self._play, self._time, styles={"flex-wrap": "wrap", "gap": "12px"})

@@ -13,6 +13,7 @@ GRID = """
 :host { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); gap: 12px }
 """
 _TEXT = ":host pre { white-space: pre-wrap; overflow-wrap: anywhere; font: inherit; margin: 0 }"
+_TABLE = ":host pre { overflow-x: auto; margin: 0 }"
 
 # a line between numbers that were measured seldom, and their running mean
 _SMOOTH = """
@@ -72,19 +73,24 @@ def over_steps(
         )
     tips = [("step", "@step{0}"), *((name.replace("_", " "), f"@{name}{{0.0000}}") for name in names)]
     plot.add_tools(HoverTool(tooltips=tips, renderers=plot.renderers[:1], mode="vline"))
+    plain_legend(plot)
+    return plot
+
+
+def plain_legend(plot: figure) -> None:
+    """A legend without a box, whose entries hide their lines."""
     plot.legend.background_fill_alpha = plot.legend.border_line_alpha = 0.0
     plot.legend.label_text_color = GREY
     plot.legend.label_text_font_size = "11px"
     plot.legend.spacing = 0
     plot.legend.click_policy = "hide"
-    return plot
 
 
-def as_text(name: str, *, bold: bool = False) -> PreText:
-    """Text that is shown as it is: no markup, no formulas.
+def as_text(name: str, *, bold: bool = False, table: bool = False) -> PreText:
+    """Text that is shown as it is: no markup, no formulas; where it is a table, in columns.
 
     >>> as_text("status").disable_math
     True
     """
-    style = [_TEXT, ":host pre { font-weight: 600 }"] if bold else [_TEXT]
+    style = [_TEXT, ":host pre { font-weight: 600 }"] if bold else [_TABLE] if table else [_TEXT]
     return PreText(text="", name=name, disable_math=True, sizing_mode="stretch_width", stylesheets=style)

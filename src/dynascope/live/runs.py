@@ -29,6 +29,7 @@ from bokeh.plotting import figure
 from dynascope.live.chain import Chain
 from dynascope.live.judging import NO_BAND, Judgement, judge
 from dynascope.live.panels import GRID, PALETTE, as_text, empty_figure, over_steps, smoothing
+from dynascope.live.sending import send
 from dynascope.live.shelf import Shelf, Standing
 from dynascope.live.tailing import SERIES, Course
 
@@ -77,7 +78,8 @@ class Runs:
         self._shelf, self._workers = shelf, workers
         self._course: Course | None = None
         self._shown, self._renewed, self._layers = 0, 0, list[str]()
-        self._judged, self._begun, self._due = -1, 0.0, 0.0
+        self._judged: tuple[int, int, bool] | None = None
+        self._begun, self._due = 0.0, 0.0
         self._judging: Course | None = None
         self._ready = False
         self._seen: np.ndarray | None = None
@@ -132,7 +134,7 @@ class Runs:
         ]
         self._table.selected.on_change("indices", lambda _attr, _old, new: self._choose(new))
         self._table.selected.js_on_change("indices", CustomJS(args={"source": self._table}, code=_ADDRESS))
-        return _table(self._table, columns, len(self._shelf.runs), most=8)
+        return table_of(self._table, columns, len(self._shelf.runs), most=8)
 
     def _draw_panels(self) -> None:
         """Draw what the run has numbers for, and nothing again that is drawn as it should be."""
@@ -231,8 +233,7 @@ class Runs:
             self._course = Course(standing.folder)
         except OSError:  # gone since the last look
             return
-        self._renewed, self._judged, self._layers = -1, -1, []
-        self._due = 0.0
+        self._renewed, self._judged, self._layers, self._due = -1, None, [], 0.0
         self._band.data, self._verdicts.text = dict(NO_BAND), ""
         self._mark()
         self.tick()
@@ -258,20 +259,17 @@ class Runs:
             self._send_verdicts(self._course, ended=standing.ended)
 
     def _send_history(self, course: Course) -> None:
-        if course.renewed != self._renewed:
-            self._renewed, self._shown = course.renewed, len(course)
-            self._history.data = {name: np.array(column) for name, column in course.columns.items()}
-        elif len(course) == self._shown:
+        seen = self._renewed, self._shown
+        self._renewed, self._shown = send(course, self._history, *seen)
+        if seen == (self._renewed, self._shown):
             return
-        else:
-            self._history.stream({name: column[self._shown :].tolist() for name, column in course.columns.items()})
-            self._shown = len(course)
         if course.layers != self._layers:
             self._layers = course.layers
             self._chain.name_layers(self._layers)
         self._chain.show(course.layers, course.loads, course.curves)
-        if len(course.turns) != len(self._knob.data["step"]):
-            self._knob.data = {"step": [each[0] for each in course.turns], "value": [each[2] for each in course.turns]}
+        turns = [(step, value) for step, knob, value in course.turns if knob == course.turns[-1][1]]
+        if len(turns) != len(self._knob.data["step"]):
+            self._knob.data = {"step": [step for step, _ in turns], "value": [value for _, value in turns]}
         if course.matrix is not self._seen:
             self._seen = course.matrix
             self._matrix.data = {"image": [course.matrix], "size": [len(course.matrix)]}
@@ -279,12 +277,13 @@ class Runs:
     def _send_verdicts(self, course: Course, *, ended: bool) -> None:
         """Judge in another thread, and not all the time."""
         if self._waiting is not None and self._waiting.done():
-            found = self._waiting.result()
+            failed = self._waiting.exception()
+            found = Judgement([f"not judged: {failed}"], NO_BAND) if failed else self._waiting.result()
             self._waiting = None
             self._due = time.monotonic() + _REST * (time.monotonic() - self._begun)
             if self._judging is course:
                 self._verdicts.text, self._band.data = "\n".join(found.lines), found.band
-        state = len(course) + course.renewed + ended
+        state = (len(course), course.renewed, ended)
         if self._waiting is None and state != self._judged and time.monotonic() >= self._due:
             self._judged, self._judging, self._begun = state, course, time.monotonic()
             losses = [np.array(course.columns[name]) for name in ("step", "train_loss")]
@@ -298,10 +297,11 @@ def _layers(source: ColumnDataSource, count: int) -> DataTable:
         TableColumn(field="y", title="load", formatter=number, width=70),
         TableColumn(field="work", title="work", formatter=number, width=70),
     ]
-    return _table(source, columns, count, most=12)
+    return table_of(source, columns, count, most=12)
 
 
-def _table(source: ColumnDataSource, columns: list[TableColumn], rows: int, *, most: int) -> DataTable:
+def table_of(source: ColumnDataSource, columns: list[TableColumn], rows: int, *, most: int) -> DataTable:
+    """A table whose cells are text, as high as its rows need."""
     table = DataTable(
         source=source,
         columns=columns,

@@ -29,6 +29,7 @@ from tornado.httputil import HTTPHeaders, HTTPServerRequest
 from tornado.ioloop import IOLoop, PeriodicCallback
 from tornado.web import OutputTransform, RequestHandler
 
+from dynascope.live.compare import Compare
 from dynascope.live.runs import TICK, Runs
 from dynascope.live.shelf import Shelf
 
@@ -198,5 +199,7 @@ def _open(doc: Document, home: str, shelf: Shelf, workers: ThreadPoolExecutor) -
     doc.config.reconnect_session = doc.config.notify_connection_status = False  # the page does so
     if given.get("place") == "models":
         import_module("dynascope.live.models").Models(doc, given, home)  # loads JAX
+    elif given.get("place") == "compare":
+        Compare(doc, shelf, [each.decode(errors="replace") for each in asked.get("run", [])])
     else:
         Runs(doc, shelf, workers, given.get("run"))

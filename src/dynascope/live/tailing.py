@@ -18,7 +18,7 @@ SERIES = (
     *("bend", "straightness", "nc1", "nc2_angle", "nc3", "nc4", "minimum_feature_distance", "intra", "inter"),
 )
 _FIRST, _MOST = 1 << 17, 1 << 20  # bytes of a journal that are read at the first look and at others: it may be long
-_CURVES = 12  # earlier load curves that are kept
+_CURVES = 12  # earlier load curves that are kept, if not said otherwise
 
 
 class Course:
@@ -39,8 +39,8 @@ class Course:
     (['input', 'fc'], [2.0, 1.0], [0.5])
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.renewed = folder, 0
+    def __init__(self, folder: Path, *, curves: int = _CURVES) -> None:
+        self.folder, self.renewed, self._curves = folder, 0, curves
         self._clear()
         self.read_on(_FIRST)
 
@@ -116,7 +116,7 @@ class Course:
                 self.known.add(name)
         if loads is not None:
             self.loads = loads
-            self._keep("curves", self.curves, (entry["step"], loads), _CURVES)
+            self._keep("curves", self.curves, (entry["step"], loads), self._curves)
         matrix = _floats(numbers.get("elasticity"), len(self.classes))
         if matrix is not None and matrix.ndim == 2:
             self.matrix = matrix
