@@ -138,9 +138,11 @@ def serve(runs: Sequence[Path], *, host: str, port: int, browser: bool, told: Ca
     """
     logging.getLogger("bokeh").setLevel(logging.ERROR)  # pages that are closed while something is sent are no news
     shelf = Shelf(runs)
+    if not host:
+        raise ValueError(f"host must be an address of this machine, got {host!r}")
     try:
         door = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # taken, unknown, or no name at all
         raise ValueError(f"host and port must be free on this machine, got {host}:{port}: {error}") from error
     door.setblocking(False)
     asyncio.run(_serve(shelf, door, host, browser, told))
