@@ -50,6 +50,17 @@ def test_nothing_without_the_token_nor_from_elsewhere(serve, runs):
 
 
 @pytest.mark.ci
+def test_others_reach_it_by_their_name_of_this_machine_where_it_serves_them(serve, runs):
+    wide, alone = serve(runs[0], "--host", "0.0.0.0"), serve(runs[0])
+    for server, known in ((wide, 101), (alone, 403)):
+        path = "/ws?" + server.address.split("?")[1]
+        named = {"Host": "some.name:1", "Origin": "http://some.name:1"}
+        assert status(server, path, **named, **SOCKET) == known
+        assert status(server, path, **named | {"Origin": "http://evil.example"}, **SOCKET) == 403
+        assert status(server, "/ws", **named, **SOCKET) in (401, 403)
+
+
+@pytest.mark.ci
 def test_every_answer_forbids_other_hosts_and_frames(serve, runs):
     with urllib.request.urlopen(serve(runs[0]).address) as answer:
         policy = answer.headers["Content-Security-Policy"]

@@ -33,7 +33,7 @@ from dynascope.live.compare import Compare
 from dynascope.live.runs import TICK, Runs
 from dynascope.live.shelf import Shelf
 
-LOOPBACK = "127.0.0.1"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _FIND = 2.0  # seconds between two searches for new runs
 _STARTED = secrets.token_hex(8)
 _PAGE = Path(__file__).with_name("page.html")
@@ -82,9 +82,9 @@ class _Refusal(RequestHandler):
 class _Guarded(BokehTornado):  # type: ignore[misc]  # Bokeh's types are not read
     """Bokeh's application behind one door: nothing but library files is had without the token, or from elsewhere."""
 
-    def __init__(self, *arguments: Any, token: str, origins: set[str], **options: Any) -> None:
-        self._token, self._origins = token, origins
-        super().__init__(*arguments, extra_websocket_origins=sorted(origins), **options)
+    def __init__(self, *arguments: Any, token: str, origins: set[str], wide: bool, **options: Any) -> None:
+        self._token, self._origins, self._wide = token, origins, wide
+        super().__init__(*arguments, extra_websocket_origins=["*"] if wide else sorted(origins), **options)
 
     def find_handler(self, request: HTTPServerRequest, **options: Any) -> Any:
         if refused := self._refuses(request):
@@ -94,12 +94,16 @@ class _Guarded(BokehTornado):  # type: ignore[misc]  # Bokeh's types are not rea
     def _refuses(self, request: HTTPServerRequest) -> int:
         """The status of a refusal, 0 for none."""
         origin = request.headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc.lower() not in self._origins:
+        if origin is not None and urlsplit(origin).netloc.lower() not in self._origins_of(request):
             return 403
         if request.path.startswith("/static/"):
             return 0
         given = request.query_arguments.get("token", [b""])[-1]
         return 0 if hmac.compare_digest(given, self._token.encode()) else 401
+
+    def _origins_of(self, request: HTTPServerRequest) -> set[str]:
+        """Pages that may ask: our own, by whatever name others know this machine where it serves them."""
+        return self._origins | ({request.host.lower()} if self._wide else set())
 
     def resources(self, absolute_url: str | bool | None = None) -> Resources:
         """Library files of the installed package, whatever Bokeh's settings say; without formulas, fonts and maps."""
@@ -133,7 +137,7 @@ def token_for(port: int, home: Path | None = None) -> str:
 def serve(runs: Sequence[Path], *, host: str, port: int, browser: bool, told: Callable[[str], None]) -> None:
     """Serve a page about all runs in and below some folders until a signal comes.
 
-    host: LOOPBACK, or an address of this machine that others can reach; port: 0 for any that is free
+    host: one of LOOPBACK, or an address of this machine that others can reach; port: 0 for any that is free
     browser: whether to open one, where there is a screen. told: called with the address, when it can be asked
     """
     logging.getLogger("bokeh").setLevel(logging.ERROR)  # pages that are closed while something is sent are no news
@@ -158,7 +162,8 @@ async def _serve(shelf: Shelf, door: socket.socket, host: str, browser: bool, to
         application = _Guarded(
             {"/": Application(FunctionHandler(lambda doc: _open(doc, home, shelf, workers)))},
             token=token,
-            origins={f"{each.lower()}:{port}" for each in (shown, LOOPBACK, "localhost")},
+            origins={f"{each.lower()}:{port}" for each in (shown, *LOOPBACK[:2])},
+            wide=host not in LOOPBACK,
             extra_patterns=[("/alive", _Alive)],
             transforms=[_Safe],
             log_function=lambda _handler: None,
