@@ -139,6 +139,23 @@ def test_a_run_that_is_deleted_says_so_and_another_can_be_chosen(serve, runs, br
     browser.sees("· step 390", within=5.0)
 
 
+def test_a_run_without_loads_and_one_without_measurements(serve, tmp_path, browser):
+    with Journal(tmp_path / "bare") as journal, Journal(tmp_path / "begun") as other:
+        for each in (journal, other):
+            each.append(start())
+        journal.append({"kind": "measure", "step": 5, "time": 0.1, "numbers": {"train_loss": 0.5}})
+        server = serve(tmp_path)
+        browser.open(server.address + "&run=bare")
+        browser.sees("· step 5")
+        browser.sees("train loss")
+        click(browser, ".slick-row", "begun")
+        browser.wait(lambda: "· step" not in browser.text(), 5.0, "the other run is shown")
+        other.append(measure(0))
+        browser.sees("· step 0", within=5.0)
+        browser.sees("conv2", within=5.0)
+        assert [each for each in browser.requests()[1] if each["level"] == "SEVERE"] == []
+
+
 def test_axes_can_be_logarithmic(serve, runs, browser):
     folder, _ = runs
     browser.open(serve(folder).address)

@@ -128,7 +128,7 @@ class Runs:
         columns = [
             TableColumn(field="run", title="run", formatter=StringFormatter(), width=260),
             TableColumn(field="state", title="state", formatter=StringFormatter(), width=80),
-            TableColumn(field="step", title="step", width=80),
+            TableColumn(field="step", title="step", formatter=NumberFormatter(nan_format=""), width=80),
             TableColumn(field="loss", title="loss", formatter=number, width=80),
             TableColumn(field="accuracy", title="accuracy", formatter=number, width=80),
         ]
@@ -141,10 +141,10 @@ class Runs:
         if (course := self._course) is None:
             return
         log = self._axes.active == 1
-        wanted: dict[_Key, Callable[[], LayoutDOM]] = {
-            ("chain",): lambda: self._chain.figure,
-            ("layers", *course.layers): lambda: _layers(self._chain.blocks, len(course.layers)),
-        }
+        wanted: dict[_Key, Callable[[], LayoutDOM]] = {}
+        if course.loads.size:
+            wanted["chain",] = lambda: self._chain.figure
+            wanted["layers", *course.layers] = lambda: _layers(self._chain.blocks, len(course.layers))
         for title, (names, positive) in PANELS.items():
             known = tuple(name for name in names if name in course.known)
             if known:
@@ -186,7 +186,7 @@ class Runs:
 
     def _rows(self) -> dict[str, tuple[object, ...]]:
         return {
-            name: (name, each.word, -1 if each.step is None else each.step, each.loss, each.accuracy)
+            name: (name, each.word, float("nan") if each.step is None else each.step, each.loss, each.accuracy)
             for name, each in self._shelf.runs.items()
         }
 
