@@ -6,9 +6,21 @@ import pkgutil
 import pytest
 
 import dynascope
-from dynascope import LocallyElastic, SpringBlock, cli, live, measure, monitor, networks, plots, steering, sweep
+from dynascope import (
+    LocallyElastic,
+    SpringBlock,
+    cli,
+    forecasting,
+    live,
+    measure,
+    monitor,
+    networks,
+    plots,
+    steering,
+    sweep,
+)
 
-PACKAGES = [dynascope, cli, live, measure, monitor, networks, plots, steering, sweep]
+PACKAGES = [dynascope, cli, forecasting, live, measure, monitor, networks, plots, steering, sweep]
 
 
 def test_public_names():
@@ -30,6 +42,7 @@ def test_public_names():
         "estimate_elasticity",
         "estimate_emergence",
         "estimate_strengths",
+        "forecast",
         "grid",
         "imitate",
         "learnability",

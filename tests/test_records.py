@@ -141,6 +141,12 @@ def test_attributes_must_be_text(run, tmp_path, value):
         save(run.assign_attrs(levels=value), tmp_path / "a.nc")
 
 
+def test_names_with_a_slash_round_trip(tmp_path):
+    names = {"train/loss": 1.0, "train_loss": 2.0, "train_loss_": 3.0, "a/b/c": 4.0}
+    record = xr.Dataset({name: ("time/step", [value]) for name, value in names.items()}, {"time/step": [0.5]})
+    assert load(save(record, tmp_path / "run.nc")).identical(record)
+
+
 def test_names_of_netcdf_are_refused(run, tmp_path):
     run["energy"].attrs["_FillValue"] = "0"
     with pytest.raises(ValueError, match="attribute '_FillValue' of variable 'energy'"):

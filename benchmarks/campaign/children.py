@@ -21,6 +21,7 @@ from pathlib import Path
 from campaign.swept import DONE
 
 _ENDS = 60.0  # seconds within which a child that was asked to stop does so
+_POLITE = {signal.SIGINT, signal.SIGTERM}
 _MODIFY = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink")
 _EVENT = b"."
 
@@ -94,10 +95,12 @@ class Child:
         reading, writing = os.pipe()
         self.begun, self.events, self.blow = time.perf_counter(), 0, blow
         gc.freeze()  # what a collector has not touched is not copied
+        signal.pthread_sigmask(signal.SIG_BLOCK, _POLITE)  # a blow that falls before the child is ready waits
         self.pid = os.fork()
         if self.pid == 0:
             os.close(reading)
             _live(work, place, writing, blow)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _POLITE)
         os.close(writing)
         self.reading = reading
 
@@ -174,14 +177,16 @@ def _live(work: Callable[[], int], place: Place, pipe: int, blow: Blow | None) -
         os.environ["TMPDIR"], os.environ[DONE], tempfile.tempdir = str(place.scratch), str(place.done), None
         signal.signal(signal.SIGINT, signal.default_int_handler)
         _count_changes(place, pipe, blow)
-        try:
-            status = _status(work)
-        except SystemExit as error:  # a signal that came while the command ended
-            status = int(error.code or 0)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _POLITE)
+        status = _status(work)
         sys.stdout.flush()
         sys.stderr.flush()
         place.modules.write_text("\n".join(sys.modules))
         atexit._run_exitfuncs()
+    except KeyboardInterrupt:  # a signal that came before the command began, or while it ended
+        status = 130
+    except SystemExit as error:
+        status = int(error.code or 0)
     finally:
         os._exit(status)
 

@@ -2,7 +2,7 @@ from dynascope import cli as cli
 from dynascope import records as records
 from dynascope import report as report
 from dynascope import results as results
-from dynascope.forecasting.forecast import forecast as forecast
+from dynascope.forecasting.forecasts import forecast as forecast
 from dynascope.imitation import imitate as imitate
 from dynascope.measure.hyperplanes import separable as separable
 from dynascope.measure.separation import load_curve as load_curve

@@ -27,11 +27,12 @@ from dynascope.checks import path_of
 from dynascope.files import check_writable as check_writable
 from dynascope.files import write_text as write_text
 from dynascope.files import write_whole as write_whole
-from dynascope.schema import content_of, plain_json
+from dynascope.schema import content_of, parse_json, plain_json
 
 Json: TypeAlias = Any  # what JSON can hold: None, a truth value, number, text, list or dict of these
 FORMAT = 1
 _FORMAT_KEY, _DIGEST_KEY = "dynascope_record", "dynascope_digest"  # in the file only
+_NAMES_KEY = "dynascope_names"  # in the file only: names there -> names here, of those that netCDF cannot hold
 _NETCDF_NAMES = ("_FillValue", "scale_factor", "add_offset", "coordinates", "dtype", "missing_value")
 _VOLATILE = ("wall_time", "date", "host", "commit", "versions", "device")
 # model -> what its records of version 0.1.0 called the dimension `trial`
@@ -197,7 +198,7 @@ def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> Path:
     if not isinstance(dataset, xr.Dataset):
         raise ValueError(f"dataset must be an xarray.Dataset, got {type(dataset).__name__}")
     _check_attributes(dataset)
-    stamped = dataset.assign_attrs({_FORMAT_KEY: FORMAT, _DIGEST_KEY: digest(dataset)})
+    stamped = _with_names_of_files(dataset).assign_attrs({_FORMAT_KEY: FORMAT, _DIGEST_KEY: digest(dataset)})
     encoding = {str(name): {"_FillValue": None} for name in stamped.variables if stamped[name].dtype.kind == "f"}
 
     content = io.BytesIO()  # not straight into the file: after a full disk HDF5 takes the whole process down at exit
@@ -205,6 +206,31 @@ def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> Path:
     content.seek(0, os.SEEK_END)
     content.write(_SEAL % zlib.crc32(content.getbuffer()[:]))
     return write_whole(path_of("path", path), lambda place: place.write_bytes(content.getbuffer()))
+
+
+def _with_names_of_files(dataset: xr.Dataset) -> xr.Dataset:
+    """The same under names that netCDF can hold: without the slash of such as train/loss."""
+    taken = set(map(str, dataset.variables)) | set(map(str, dataset.dims))
+    stored = {}
+    for name in sorted(each for each in taken if "/" in each):
+        plain = name.replace("/", "_")
+        while plain in taken:
+            plain += "_"
+        taken.add(plain)
+        stored[plain] = name
+    if not stored:
+        return dataset
+    return dataset.rename({name: plain for plain, name in stored.items()}).assign_attrs(
+        {_NAMES_KEY: json.dumps(stored)}
+    )
+
+
+def _with_names_as_saved(dataset: xr.Dataset, place: str) -> xr.Dataset:
+    """The same under the names that it was saved with."""
+    text = dataset.attrs.pop(_NAMES_KEY, None)
+    if text is None:
+        return dataset
+    return dataset.rename(parse_json(str(text), dict[str, str], place))
 
 
 def _require_seal(path: Path) -> None:
@@ -278,6 +304,7 @@ def load(path: str | os.PathLike[str]) -> xr.Dataset:
             f"{str(path)!r} has record format {version}, this version reads up to {FORMAT}; update dynascope"
         )
     with content_of(str(path)):
+        dataset = _with_names_as_saved(dataset, str(path))
         found = digest(dataset)
     if found != written:
         raise ValueError(f"{str(path)!r} is damaged: its content does not match the digest written with it")

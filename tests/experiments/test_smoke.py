@@ -21,6 +21,7 @@ MODELS = {
     "phases": {"ChainAndNetwork", "NetworkCurves", "NoisyDescent", "PhaseDiagram"},
     "spring_block": {"GaussianClasses", "SpringBlock"},
     "steering": {"SpringBlock", "NetworkCurves"},
+    "forecasts": {"forecast"},
 }
 # One of each family; the others are left to `make verify-smoke`. Networks of the two families that have nothing quicker
 # are trained for some steps in phases/test_depth.py and regimes/test_claims_can_fail.py.

@@ -17,7 +17,7 @@ import promise
 import pytest
 import typer
 import xarray as xr
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import OLD
 
@@ -26,6 +26,7 @@ from dynascope.experiments import registry
 from dynascope.experiments.experiment import Experiment
 from dynascope.experiments.sources import PAPERS
 
+few = settings(max_examples=max(5, settings.default.max_examples // 6))  # of what takes a second
 NONSENSE = (
     *(
         "",
@@ -100,6 +101,11 @@ MEANINGFUL = {
     "scheme": ("weak2", "euler", "milstein"),
     "data": ("geomnist", "mnist", "digits", "5"),
     "scale": ("smoke", "laptop", "paper"),
+    "until": ("5", "40", "1e9"),
+    "schedule": ("constant", "cosine", "linear:0.1", "wsd:20", "watched.nc", "file"),
+    "quantity": ("loss", "probe_loss", "loads", "weight"),
+    "like": (".", "run", "watched.nc", "file"),
+    "reach": ("0", "0.5"),
     "grid": (
         "time=1,2",
         "time=0:2:3",
@@ -337,3 +343,10 @@ def test_verify(family, more):
 @given(st.lists(_readable, max_size=1), options("imitate"))
 def test_imitate(run, more):
     _run("imitate", *run, *more)
+
+
+@pytest.mark.ci
+@few
+@given(_readable, options("forecast", base={"--quantity": "probe_loss"}))
+def test_forecast(run, more):
+    _run("forecast", run, *more)

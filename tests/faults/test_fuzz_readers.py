@@ -127,7 +127,7 @@ def test_journals(thing):
             promise.read(lambda reader=reader: reader(Path("watched")), kind="journal", names=["watched"])
 
 
-_ROWS = [{"step": step, "train/loss": 1 / (1 + step), "lr": 0.1} for step in range(4)]
+_ROWS = [{"step": step, "train/loss": 1 / (1 + step), "lr": 0.1} for step in range(8)]
 _CSV = "step,loss,lr\n" + "".join(f"{row['step']},{row['train/loss']},{row['lr']}\n" for row in _ROWS)
 
 
@@ -164,6 +164,26 @@ def test_logs(name, data):
     with promise.world():
         data.draw(st.one_of(LOGS[name], LOGS[name], strategies.foreign)).put(Path(name))
         promise.read(lambda: read_curves(name), kind=f"log {Path(name).suffix}", names=[name])
+
+
+@pytest.mark.ci
+@few
+@given(data=st.data())
+@pytest.mark.parametrize("name", LOGS)
+def test_forecasts_of_logs(name, data):
+    with promise.world():
+        data.draw(st.one_of(LOGS[name], LOGS[name], strategies.foreign)).put(Path(name))
+        promise.run("forecast", name, kind="forecast LOG", names=[name])
+
+
+@pytest.mark.ci
+@few
+@given(strategies.journals(JOURNAL), st.sampled_from([["watched"], ["log.csv", "--like", "."]]))
+def test_forecasts_of_journals(thing, words):
+    with promise.world():
+        thing.put(Path("watched", journal.NAME))
+        Path("log.csv").write_text(_CSV)
+        promise.run("forecast", *words, kind="forecast RUN", names=["watched", "like must", "quantity must"])
 
 
 _START = json.loads(JOURNAL.read_bytes().splitlines()[0].partition(b" ")[2])

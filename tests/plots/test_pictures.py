@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope import DeepLinear, LocallyElastic, SpringBlock, grid
+from dynascope import DeepLinear, LocallyElastic, SpringBlock, forecast, grid
 from dynascope.plots import (
     new_figure,
     plot_curves,
+    plot_forecast,
     plot_load_curves,
     plot_phase_diagram,
     plot_run,
@@ -96,3 +97,48 @@ def test_records_of_deep_linear_networks_are_drawn_mode_by_mode():
 def test_pictures_are_png_or_svg(tmp_path):
     with pytest.raises(ValueError, match=r"must end in \.png or \.svg, got 'a\.pdf'"):
         save_figure(new_figure()[0], tmp_path / "a.pdf")
+
+
+def _forecast(trials=1, **more):
+    step = np.arange(0.0, 1000.0, 20.0)
+    values = 2 + np.exp(-step / 300) * np.arange(1, trials + 1)[:, None]
+    record = xr.Dataset({"train_loss": (("trial", "step"), values)}, {"step": step})
+    return forecast(record.isel(trial=0) if trials == 1 else record, until=2000, **more)
+
+
+def _labels(axes):
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def test_a_forecast_is_drawn_with_bands_goal_and_what_happened():
+    step = np.arange(0.0, 2000.0, 20.0)
+    later = {"step": step, "loss": 2 + np.exp(-step / 300)}
+    (axes,) = plot_forecast(_forecast(reach=2.05), later=later).axes
+    assert _labels(axes) == ["seen", "95 %", "80 %", "50 %", "median", "to reach: 2.05", "what happened"]
+    assert axes.get_xlim() == (0, 2000)
+    assert axes.get_ylim()[1] < 3  # the fall at the start is cut off
+    assert axes.lines[-2].get_xdata()[0] == 1000  # what was seen is drawn once
+    (axes,) = plot_forecast(_forecast()).axes
+    assert _labels(axes) == ["seen", "95 %", "80 %", "50 %", "median"]
+
+
+def test_six_of_many_trials_are_drawn():
+    figure = plot_forecast(_forecast(8))
+    assert [axes.get_title() for axes in figure.axes] == [f"trial {place}" for place in range(6)]
+    assert figure.get_supxlabel() == "6 of 8 trials"
+    figure = plot_forecast(_forecast(4).assign(refused=("trial", ["", "not learning: as an example", "", ""])))
+    assert figure.axes[1].get_title() == "trial 1, no forecast: not learning"
+    assert [bool(axes.get_title()) for axes in figure.axes] == [True] * 4 + [False] * 2
+
+
+@pytest.mark.parametrize("values", [[1.0], [2.0, 1.0], [0.0] * 8, [1.0, 0.5, np.nan]])
+def test_a_refused_forecast_is_drawn_and_says_why(values, tmp_path):
+    result = forecast({"step": np.arange(len(values)), "loss": values}, until=20)
+    figure = plot_forecast(result)
+    assert figure.axes[0].get_title().startswith("no forecast: ")
+    assert save_figure(figure, tmp_path / "picture.svg").stat().st_size > 1000
+
+
+def test_a_picture_of_a_forecast_needs_one():
+    with pytest.raises(ValueError, match=r"the record must be one of forecast\(run\)"):
+        plot_forecast(xr.Dataset({"loss": ("step", [1.0])}))

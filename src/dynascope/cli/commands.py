@@ -20,6 +20,7 @@ from dynascope.optional import MissingPackageError
 # in the order in which they are listed; each is a file beside this one
 COMMANDS = (
     "imitate",
+    "forecast",
     "verify",
     "reproduce",
     "results",

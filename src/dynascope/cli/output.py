@@ -57,11 +57,12 @@ def draw(record: xr.Dataset, out: Path) -> None:
             write_text(out, dynascope.report.watch_report(record))
         else:
             plots.save_figure(plots.plot_watched(record), out)
-    elif out.suffix == ".html":
-        page = dynascope.report.html_report(str(attribute(record, "model")), record, figure=plots.plot_run(record))
-        write_text(out, page)
+        return
+    figure = plots.plot_forecast(record) if record.attrs.get("model") == '"forecast"' else plots.plot_run(record)
+    if out.suffix == ".html":
+        write_text(out, dynascope.report.html_report(str(attribute(record, "model")), record, figure=figure))
     else:
-        plots.save_figure(plots.plot_run(record), out)
+        plots.save_figure(figure, out)
 
 
 def check_place(out: Path | None, name: str) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dynascope.forecasting.candidates.earlier import Earlier
 from dynascope.forecasting.candidates.shapes import Candidate
 from dynascope.forecasting.seen import Seen
 
@@ -31,7 +32,8 @@ class Backtests:
 def continue_all(seen: Seen, ahead: np.ndarray, candidates: Sequence[Candidate]) -> tuple[np.ndarray, ...]:
     """Mean and spread (curve, candidate, time), plain fits and misfits of all candidates; NaN where one says nothing.
 
-    Means stay within reach: as far from the last value as the curve has come, and not below 0 if it never was.
+    Means stay within reach: as far from the last value as the curve has come, but for those of earlier runs, which have
+    seen what comes; and not below 0 if it never was.
     """
     fits = [each.fit(seen, ahead) for each in candidates]
     blank = np.full((len(seen.y), len(ahead)), np.nan)
@@ -40,7 +42,9 @@ def continue_all(seen: Seen, ahead: np.ndarray, candidates: Sequence[Candidate])
         for name in ("mean", "spread", "plain")
     )
     misfit = np.stack([np.ones(len(seen.y)) if each is None else each.misfit for each in fits], 1)
-    last, reach = seen.last[:, None, None], seen.range[:, None, None]
+    last = seen.last[:, None, None]
+    bold = np.array([isinstance(each, Earlier) for each in candidates])[:, None]
+    reach = np.where(bold, np.inf, seen.range[:, None, None])
     least = np.where(seen.y.min(1) >= 0, 0.0, -np.inf)[:, None, None]
     return np.maximum(np.clip(mean, last - reach, last + reach), least), spread, plain, misfit
 

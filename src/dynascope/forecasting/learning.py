@@ -16,9 +16,8 @@ from jax.scipy.special import erf
 
 from dynascope.forecasting.candidates import CANDIDATES
 from dynascope.forecasting.candidates.shapes import Candidate
-from dynascope.forecasting.evidence import LEVELS, Clues, Mixture, Prior, clues, mixture, size_of
-from dynascope.forecasting.pace import pace_of
-from dynascope.forecasting.seen import Seen, averaged, in_time
+from dynascope.forecasting.evidence import LEVELS, Clues, Mixture, Prior, clues, mixture, parts, size_of
+from dynascope.forecasting.seen import Seen, lay_out
 
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _AHEAD = (0.25, 0.5, 1.0)  # of the way to the end
@@ -62,21 +61,21 @@ class Rows:
         return Rows(given, *(each[chosen] for name, each in vars(self).items() if name != "given"))
 
     def forecast(self, prior: Prior) -> Mixture:
-        """What the network says, in units from the last value."""
+        """What the network says, in units from the last value, without caution: calibration would take it back."""
         own = Clues(self.given.own, self.given.common, self.given.place, np.ones(len(self.last)))
-        return mixture(own, np.zeros(len(self.last)), prior)
+        return mixture(own, np.zeros(len(self.last)), prior, caution=1.0)
 
 
-def cut(group: Group, share: float) -> tuple[Seen, float, float]:
-    """What has been seen of curves after a share of their records, and the shift and scale of their time."""
-    records = max(round(share * len(group.step)), 4)
-    step = group.step[:records]
-    kept = [averaged(step, each) for each in group.value[:, :records]]
-    x = kept[0][0]
-    shift, _ = in_time(x)
-    scale = float(step[-1] + shift)
-    pace = None if group.rate is None else pace_of(group.step, group.rate, shift, scale)
-    return Seen((x + shift) / scale, np.stack([each for _, each, _ in kept]), pace, scale), shift, scale
+def cut(group: Group, share: float) -> tuple[Seen, float]:
+    """What has been seen of curves after a share of their records, and the shift of their time."""
+    records = _records(group, share)
+    rates = None if group.rate is None else (group.step, group.rate)
+    seen, shift, _ = lay_out(group.step[:records], list(group.value[:, :records]), rates)
+    return seen, shift
+
+
+def _records(group: Group, share: float) -> int:
+    return max(round(share * len(group.step)), 4)
 
 
 def rows(groups: list[Group], shares: tuple[float, ...] = SHARES, ends: tuple[float, ...] = _AHEAD) -> Rows:
@@ -87,11 +86,11 @@ def rows(groups: list[Group], shares: tuple[float, ...] = SHARES, ends: tuple[fl
 def _rows(groups: list[Group], shares: tuple[float, ...], ends: tuple[float, ...]) -> Iterator[Rows]:
     for number, group in enumerate(groups):
         for share in shares:
-            seen, shift, scale = cut(group, share)
-            records = max(round(share * len(group.step)), 4)
+            seen, shift = cut(group, share)
+            records = _records(group, share)
             left = len(group.step) - records
             places = sorted({records - 1 + max(round(part * left), 1) for part in ends})
-            times = (group.step[places] + shift) / scale
+            times = (group.step[places] + shift) / seen.scale
             for time, place, given in zip(times, places, clues(seen, times, group.candidates), strict=True):
                 one = np.ones(len(seen.y))
                 happened = (group.value[:, place] - seen.last) / given.unit
@@ -149,14 +148,7 @@ def _adam(numbers: Any, first: Any, second: Any, step: Any, rate: Any, *given: A
 
 
 def _loss(numbers: Any, own: Any, common: Any, place: Any, speaks: Any, happened: Any, weight: Any) -> Any:
-    count = len(CANDIDATES)
-    table = numbers["inputs"]
-    hidden = own @ table[: own.shape[-1]] + (common @ table[own.shape[-1] : -count])[:, None] + table[-count:]
-    found = jnp.tanh(hidden + numbers["offsets"]) @ numbers["outputs"] + numbers["candidates"]
-    wide = jnp.broadcast_to(numbers["wide"], (len(own), 1, 2))
-    score = jnp.concatenate([jnp.where(speaks > 0, found[..., 0], -1e9), wide[..., 0]], 1)
-    width = jnp.exp(jnp.concatenate([jnp.clip(found[..., 1], -6, 3), wide[..., 1]], 1))
-    mean = jnp.concatenate([place, jnp.zeros((len(own), 1))], 1)
+    score, width, mean = parts(numbers, own, common, place, speaks, xp=jnp)
     shrink = sum((numbers[name] ** 2).sum() for name in ("inputs", "outputs", "candidates"))
     return (weight * crps(jax.nn.softmax(score), mean, width, happened)).mean() + _DECAY * shrink
 

@@ -5,10 +5,11 @@ import numpy as np
 from dynascope.forecasting.curves import Curve
 from dynascope.forecasting.seen import averaged
 
-_FEWEST = 6  # finite records
-_LOST = 2  # records at the end that are not finite: one may be a slip of the log
+FEWEST = 6  # finite records
 _JUMP = 10.0  # typical differences of neighbours
 _SURE = 3.0  # standard errors
+_DRIFT = 4.0  # standard errors
+_STILL = 1.5  # of the noise between neighbours: what scatters less about its mean is noise alone
 
 
 def refusal(curve: Curve, *, rising: bool, rates_known: bool) -> str:
@@ -17,12 +18,12 @@ def refusal(curve: Curve, *, rising: bool, rates_known: bool) -> str:
     rising: whether it gets better upwards. rates_known: whether its future learning rates are known, or never changed.
 
     >>> refusal(Curve(np.array([0.0, 1.0]), np.array([2.0, 1.0]), None, "loss"), rising=False, rates_known=True)
-    'too short: 2 records of loss are known, 6 are needed'
+    'too short: loss has 2 records, 6 are needed'
     """
     finite = np.isfinite(curve.value)
-    if finite.sum() < _FEWEST:
-        return f"too short: {finite.sum()} records of {curve.name} are known, {_FEWEST} are needed"
-    if not finite[-1] and (not finite[-_LOST:].any() or finite[:-1].all()):
+    if (known := int(finite.sum())) < FEWEST:
+        return f"too short: {curve.name} has {known} record{'s' * (known > 1)}, {FEWEST} are needed"
+    if not finite[-1]:
         first = curve.step[np.flatnonzero(finite)[-1] + 1]
         return f"diverged: {curve.name} is not finite from step {first:.12g} on"
     step, value, _ = averaged(curve.step[finite], curve.value[finite])
@@ -67,11 +68,10 @@ def _broken(step: np.ndarray, worse: np.ndarray, name: str) -> str:
 def _still(worse: np.ndarray) -> bool:
     """Whether first and last third are the same within their errors, and nothing happens between them."""
     third = len(worse) // 3
-    first, last = worse[:third], worse[-third:]
-    noise = _noise(worse)
-    error = noise * np.sqrt(2 / third)
-    same = abs(first.mean() - last.mean()) <= _SURE * error + 1e-9 * np.abs(worse).max()
-    return bool(same and np.ptp(worse) <= 6 * noise + 1e-9 * np.abs(worse).max())
+    noise = float(np.sqrt(np.mean(np.diff(worse, 2) ** 2) / 6))
+    least = 1e-9 * np.abs(worse).max()
+    same = abs(worse[:third].mean() - worse[-third:].mean()) <= _DRIFT * noise * np.sqrt(2 / third) + least
+    return bool(same and worse.std() <= _STILL * noise + least)
 
 
 def _noise(values: np.ndarray) -> float:

@@ -3,15 +3,17 @@
 x is the step over the last one that was seen, so that the future is x > 1 and a ratio of 2 is "as long again".
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from dynascope.forecasting.pace import Pace
+from dynascope.forecasting.pace import Pace, pace_of
 
 MOST = 64  # records of a curve that are fitted: more are averaged in equal stretches of training
 _MEMORY = 1.5  # records in which the weight of the last level falls by 1/e
+_DIGITS = 14  # of times: other units of the step change nothing
 _BEGUN = 0.1  # of the time seen: what came before is not counted to the range of a curve
 
 
@@ -68,14 +70,31 @@ class Seen:
         return np.asarray(np.median(bent, 1) / (0.6745 * np.sqrt(6)))
 
 
-def in_time(step: np.ndarray) -> tuple[float, float]:
-    """Shift and scale that take steps to x: x = (step + shift)/scale. A curve that begins at 0 has a logarithm so.
+def lay_out(
+    step: np.ndarray, values: Sequence[np.ndarray], rates: tuple[np.ndarray, np.ndarray] | None = None
+) -> tuple[Seen, float, np.ndarray]:
+    """Curves of the same steps as candidates take them, the shift of their time in steps, the noise of single records.
 
-    >>> in_time(np.array([0.0, 10.0, 20.0]))
-    (10.0, 30.0)
+    values: of each curve, finite (record,). rates: steps and learning rates, past and future.
+
+    >>> seen, shift, _ = lay_out(np.array([0.0, 10.0, 20.0]), [np.ones(3)])
+    >>> shift, seen.scale, seen.x[-1].item()
+    (10.0, 30.0, 1.0)
     """
-    shift = max(float(step[1] - 2 * step[0]), 0.0) if len(step) > 1 else 0.0
-    return shift, float(step[-1] + shift)
+    span = float(np.abs(step[[0, -1]]).max())
+    times = np.round(step / span, _DIGITS)
+    means = [averaged(times, each) for each in values]
+    time = means[0][0]
+    shift = _shift(time)
+    long = float(times[-1] + shift)
+    pace = None if rates is None else pace_of(*rates, shift * span, long * span)
+    seen = Seen((time + shift) / long, np.stack([each for _, each, _ in means]), pace, long * span)
+    return seen, shift * span, np.array([each for _, _, each in means])
+
+
+def _shift(step: np.ndarray) -> float:
+    """What is added to steps, so that a curve that begins at 0 has a logarithm of its time."""
+    return max(float(step[1] - 2 * step[0]), 0.0) if len(step) > 1 else 0.0
 
 
 def averaged(step: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:

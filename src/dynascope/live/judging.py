@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynascope.forecasting.forecast import forecast
+from dynascope.forecasting.forecasts import forecast
 from dynascope.monitor.health import examine
 from dynascope.monitor.judging import verdicts
 from dynascope.monitor.reading import assemble

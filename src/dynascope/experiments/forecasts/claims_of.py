@@ -1,14 +1,16 @@
 """Judges that experiments on forecasts share."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Judgement, above, below, equal
+from dynascope.experiments.claims import Claim, Judgement, above, below, equal
 from dynascope.experiments.forecasts.judged import LAST
 from dynascope.statistics.errors import Estimate, over_trials
 
+OwnClaim = partial(Claim, kind="own", settles_at="paper")
 BANDS = {0.8: 0.05, 0.95: 0.03}  # what a band shall cover, and the bound
 MANY = 500  # curves from which on the bounds hold
 
@@ -17,11 +19,11 @@ def best_mean(seen: xr.Dataset) -> Judgement:
     """Mean error against the best single candidate of each share, in hindsight."""
     gains, notes = [], []
     for share in seen["share"].values:
-        error = seen["error"].sel(share=share).transpose("method", "curve")
-        alone = error.isel(method=slice(1, None)).dropna("method")
+        error = seen["error"].sel(share=share).transpose("by", "curve")
+        alone = error.isel(by=slice(1, None)).dropna("by")
         best = int(np.argmin(alone.mean("curve").values))
         gains.append((alone[best] - error[0]).values)
-        notes.append(f"{share:.0%} seen: {float(error[0].mean()):.4g}, {alone['method'].values[best]} "
+        notes.append(f"{share:.0%} seen: {float(error[0].mean()):.4g}, {alone['by'].values[best]} "
                      f"{float(alone[best].mean()):.4g}")  # fmt: skip
     return above(over_trials(np.array(gains)), 0.0, note="gain; " + "; ".join(notes))
 
@@ -31,10 +33,10 @@ def best_median(seen: xr.Dataset) -> Judgement:
     ours, others, notes = [], [], []
     for share in seen["share"].values:
         middle = seen["error"].sel(share=share).median("curve")
-        alone = middle.isel(method=slice(1, None)).dropna("method")
+        alone = middle.isel(by=slice(1, None)).dropna("by")
         ours.append(float(middle[0]))
         others.append(float(alone.min()))
-        notes.append(f"{share:.0%} seen: {alone['method'].values[int(np.argmin(alone.values))]}")
+        notes.append(f"{share:.0%} seen: {alone['by'].values[int(np.argmin(alone.values))]}")
     return below(np.array(ours), np.array(others), note="; ".join(notes))
 
 
@@ -58,7 +60,7 @@ def beats_last(seen: xr.Dataset) -> Judgement:
 def at_most(seen: xr.Dataset, names: Sequence[str], bounds: dict[float, float]) -> Judgement:
     """Mean error of the runs of some schedules at shares seen."""
     chosen = [any(f"/{name}_" in str(group) for name in names) for group in seen["group"].values]
-    error = seen["error"].sel(method="forecast").transpose("share", "curve").values[:, chosen]
+    error = seen["error"].sel(by="forecast").transpose("share", "curve").values[:, chosen]
     shares = list(seen["share"].values)
     found = np.array([error[shares.index(share)].mean() for share in bounds])
     return below(found, np.array(list(bounds.values())), note=f"{sum(chosen)} runs, " + ", ".join(map(str, bounds)))

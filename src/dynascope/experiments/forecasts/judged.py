@@ -1,6 +1,6 @@
 """Judge forecasts on curves that nothing was learnt from: by tasks, sizes or data sets that are left out in turn."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,31 +8,34 @@ import xarray as xr
 
 from dynascope.forecasting.backtests import continue_all
 from dynascope.forecasting.candidates import CANDIDATES
-from dynascope.forecasting.evidence import LEVELS, Prior, read_levels, size_of
+from dynascope.forecasting.evidence import LEVELS, Prior, clues, mixture, read_levels, size_of
 from dynascope.forecasting.learning import SHARES, Group, Rows, calibrated, cut, learn, rows
 
 SHOWN = (0.2, 0.3, 0.5, 0.8)
 NAMES = tuple(each.name for each in CANDIDATES)
 LAST = NAMES[0]
+_FITTED = ("power law", "shifted power law", "exponential", "MMF")  # curves that others fit and average
 
 
 @dataclass(frozen=True)
 class Config:
-    """shares: of curves that have been seen. steps: of learning from other runs. most: curves of a group, 0 for all.
+    """shares: of curves that have been seen. steps: of learning from other runs.
 
-    ends: records whose mean is the end.
+    most: curves of a group, 0 for all. one_in: groups of which one is kept.
+    ends: records whose mean is the end. published: whether published curves are used; others stand for them if not.
     """
 
     shares: tuple[float, ...] = SHOWN
     training_shares: tuple[float, ...] = SHARES
     steps: int = 1500
     most: int = 0
+    one_in: int = 1
     ends: int = 1
+    published: bool = True
 
 
-def weights(data: Rows, groups: Sequence[Group], totals: dict[str, float]) -> np.ndarray:
-    """Weight of each row: sets have their totals, and curves that move count more than those that stand still."""
-    size = np.clip(data.given.unit / (np.abs(data.last) + 1e-6), 1e-3, 1) ** 0.5
+def shared_out(size: np.ndarray, data: Rows, groups: Sequence[Group], totals: dict[str, float]) -> np.ndarray:
+    """Weight of each row: in proportion to its size, and of each set its total."""
     kinds = np.array([each.name.split("/")[0] for each in groups])[data.group]
     found = np.zeros(len(size))
     for kind in np.unique(kinds):
@@ -41,17 +44,9 @@ def weights(data: Rows, groups: Sequence[Group], totals: dict[str, float]) -> np
     return found
 
 
-def _even(data: Rows, groups: Sequence[Group], totals: dict[str, float]) -> np.ndarray:
-    """Weight of each row where bands are calibrated: sets have their totals, and all curves count alike."""
-    kinds = np.array([each.name.split("/")[0] for each in groups])[data.group]
-    found = np.array([totals[kind] for kind in kinds])
-    for kind in np.unique(kinds):
-        found[kinds == kind] /= (kinds == kind).sum()
-    return found
-
-
-def thinned(groups: list[Group], most: int) -> list[Group]:
-    """At most so many curves of each group, all for 0."""
+def thinned(groups: list[Group], config: Config) -> list[Group]:
+    """Some of the groups, and of the curves of each."""
+    groups, most = groups[:: config.one_in], config.most
     if not most:
         return groups
     return [Group(each.name, each.step, each.value[:most], each.rate, each.candidates) for each in groups]
@@ -90,17 +85,38 @@ class Lessons:
 def lessons(taught: list[Group], fold: Callable[[str], str], totals: dict[str, float], config: Config) -> Lessons:
     """Cut curves into rows that teach. fold: from a group's name to what is left out with it."""
     data = rows(taught, config.training_shares)
-    weight = weights(data, taught, totals)
-    even = (weight / weight.sum() + _even(data, taught, totals) / sum(totals.values())) / 2
+    # curves that move teach more than those that stand still; where bands are calibrated, that is half of it
+    moved = np.clip(data.given.unit / (np.abs(data.last) + 1e-6), 1e-3, 1) ** 0.5
+    weight = shared_out(moved, data, taught, totals)
+    alike = shared_out(np.ones(len(moved)), data, taught, totals)
+    even = (weight / weight.sum() + alike / sum(totals.values())) / 2
     return Lessons(data, weight, even, np.array([fold(each.name) for each in taught])[data.group])
 
 
 def crossed(judged: list[Group], given: Lessons, fold: Callable[[str], str], config: Config) -> xr.Dataset:
     """Forecast the ends of curves by what others taught, each fold left out in turn."""
-    names = sorted({fold(each.name) for each in judged})
-    priors, below = given.without(names, config.steps)
+    return crossed_all({"": judged}, given, fold, config)[""]
+
+
+def crossed_all(
+    sets: Mapping[str, list[Group]], given: Lessons, fold: Callable[[str], str], config: Config
+) -> dict[str, xr.Dataset]:
+    """The same for several sets of curves at once."""
+    names = sorted({fold(each.name) for judged in sets.values() for each in judged})
+    learnt = given.without(names, config.steps)
+    return {name: _crossed(judged, given, fold, config, *learnt) for name, judged in sets.items()}
+
+
+def _crossed(
+    judged: list[Group],
+    given: Lessons,
+    fold: Callable[[str], str],
+    config: Config,
+    priors: Mapping[str, Prior],
+    below: np.ndarray,
+) -> xr.Dataset:
     parts = []
-    for name in names:
+    for name in sorted({fold(each.name) for each in judged}):
         kept = given.fold != name
         prior = given.calibrated(priors[name], below, kept)
         last = _errors_of_last(given.data, given.even, kept)
@@ -123,15 +139,14 @@ def _errors_of_last(data: Rows, weight: np.ndarray, kept: np.ndarray) -> Callabl
 
 def _end(group: Group, share: float, prior: Prior, last: Callable[[float], np.ndarray], config: Config) -> xr.Dataset:
     """Forecast the end of curves after a share of their records."""
-    seen, shift, scale = cut(group, share)
-    one = rows([group], (share,), (1.0,))
-    mixed = one.forecast(prior)
-    unit, start = one.given.unit, seen.last
-    far = float(one.ratio[0])
-    quantile = start[:, None] + unit[:, None] * mixed.quantile(read_levels(prior, far, size_of(unit, start)))
-    plain = continue_all(seen, np.array([(group.step[-1] + shift) / scale]), group.candidates)[2][..., 0]
+    seen, shift = cut(group, share)
+    ahead = (group.step[-1:] + shift) / seen.scale
+    (given,) = clues(seen, ahead, group.candidates)
+    mixed, far = mixture(given, seen.last, prior), float(ahead[0])
+    quantile = mixed.quantile(read_levels(prior, far, size_of(given.unit, seen.last)))
+    plain = continue_all(seen, ahead, group.candidates)[2][..., 0]
     value = group.value[:, -config.ends :].mean(1)
-    band = start[:, None] + unit[:, None] * last(far)
+    band = seen.last[:, None] + given.unit[:, None] * last(far)
     return xr.Dataset(
         {
             "quantiles": (("curve", "quantile"), quantile),
@@ -152,15 +167,17 @@ def _joined(parts: list[xr.Dataset], shares: Sequence[float]) -> xr.Dataset:
         xr.concat([each for each in parts if each.attrs["share"] == share], "curve", combine_attrs="drop")
         for share in shares
     ]
-    whole = xr.concat(by_share, xr.Variable("share", list(shares)), data_vars="minimal", combine_attrs="drop")
+    along = ["quantiles", "last_quantiles", "plain", "weight", "value"]
+    whole = xr.concat(by_share, xr.Variable("share", list(shares)), data_vars=along, combine_attrs="drop")
     return whole.transpose("share", "curve", ...)
 
 
 def read(record: xr.Dataset) -> xr.Dataset:
-    """Errors, coverage and scores: error (share, curve, method), pinball (share, curve, rival), inside (…, band)."""
+    """Errors, coverage and scores: error (share, curve, by), pinball (share, curve, rival), inside (…, band)."""
     value = record["value"]
-    ours = abs(record["quantiles"].sel(quantile=0.5, drop=True) - value).expand_dims(method=["forecast"])
-    alone = abs(record["plain"] - value).rename(candidate="method")
+    ours = abs(record["quantiles"].sel(quantile=0.5, drop=True) - value).expand_dims(by=["forecast"])
+    alone = abs(record["plain"] - value).rename(candidate="by")
+    several = record["plain"].sel(candidate=list(_FITTED)).median("candidate").expand_dims(by=["median of fits"])
     bands = [
         (record["quantiles"].sel(quantile=low) <= value) & (value <= record["quantiles"].sel(quantile=high))
         for low, high in ((0.25, 0.75), (0.1, 0.9), (0.025, 0.975))
@@ -168,7 +185,7 @@ def read(record: xr.Dataset) -> xr.Dataset:
     scores = [_pinball(record[name], value) for name in ("quantiles", "last_quantiles")]
     return xr.Dataset(
         {
-            "error": xr.concat([ours, alone], "method"),
+            "error": xr.concat([ours, alone, abs(several - value)], "by"),
             "inside": xr.concat(bands, xr.Variable("band", [0.5, 0.8, 0.95])),
             "pinball": xr.concat(scores, xr.Variable("rival", ["forecast", LAST])),
             "weight": record["weight"],

@@ -4,11 +4,11 @@ from functools import partial
 
 import xarray as xr
 
-from dynascope.experiments.claims import Claim, Judgement
+from dynascope.experiments.claims import Judgement
 from dynascope.experiments.experiment import Experiment, Panels
 from dynascope.experiments.forecasts import pictures, sets
-from dynascope.experiments.forecasts.claims_of import at_most, best_mean, covers
-from dynascope.experiments.forecasts.judged import Config, crossed, lessons, read, thinned
+from dynascope.experiments.forecasts.claims_of import OwnClaim, at_most, best_mean, covers
+from dynascope.experiments.forecasts.judged import Config, crossed_all, lessons, read, thinned
 from dynascope.experiments.forecasts.taskset import TOTALS
 from dynascope.experiments.sources import own
 from dynascope.forecasting.learning import Group
@@ -20,7 +20,7 @@ TOLD = ("size", "schedule", "alone")
 
 def run(config: Config) -> xr.Dataset:
     """Forecast each run where the other size is known, where other schedules of its size are, and where nothing is."""
-    groups = sets.language()
+    groups = sets.language(published=config.published)
     beside = {
         "size": all_known_beside(groups),
         "schedule": [
@@ -30,12 +30,14 @@ def run(config: Config) -> xr.Dataset:
         ],
         "alone": groups,
     }
-    taught = [*groups, *beside["size"], *thinned([*sets.networks(), *sets.planted()], config.most)]
-    if config.steps >= 500:
-        taught += thinned(sets.taskset("valid"), config.most)
+    taught = [*groups, *beside["size"], *thinned([*sets.networks(), *sets.planted()], config)]
+    if config.published:
+        taught += thinned(sets.taskset("valid"), config)
     given = lessons(taught, _fold, TOTALS, config)
-    found = [crossed(beside[told], given, _fold, config) for told in TOLD]
-    return xr.concat(found, xr.Variable("told", list(TOLD)), data_vars="all", combine_attrs="drop")
+    found = crossed_all(beside, given, _fold, config)
+    return xr.concat(
+        [found[told] for told in TOLD], xr.Variable("told", list(TOLD)), data_vars="all", combine_attrs="drop"
+    )
 
 
 def all_known_beside(groups: list[Group]) -> list[Group]:
@@ -82,55 +84,39 @@ EXPERIMENT = Experiment(
     run=run,
     read=_read,
     claims=(
-        Claim(
+        OwnClaim(
             "forecast-language-cosine",
             "where the other size is known, the final loss of cosine runs is met to .015 after 30 %, .010 after 50 %",
             partial(_at_most, told="size", names=COSINE, bounds={0.3: 0.015, 0.5: 0.010}),
-            kind="own",
-            settles_at="paper",
         ),
-        Claim(
+        OwnClaim(
             "forecast-language-wsd",
             "that of runs with a late decay within .030 and .025",
             partial(_at_most, told="size", names=WSD, bounds={0.3: 0.030, 0.5: 0.025}),
-            kind="own",
-            settles_at="paper",
         ),
-        Claim(
+        OwnClaim(
             "forecast-language-alone",
             "without any other run the mean error is below that of every single candidate",
             lambda seen: best_mean(seen["alone"]),
-            kind="own",
-            settles_at="paper",
         ),
-        Claim(
+        OwnClaim(
             "forecast-language-schedule",
             "where only other schedules of its size are known, a run with a late decay is met within .03 after 50 %",
             partial(_at_most, told="schedule", names=WSD, bounds={0.5: 0.03}),
-            kind="own",
-            settles_at="paper",
         ),
-        Claim(
+        OwnClaim(
             "forecast-language-80",
             "bands of 80 % hold within two binomial errors",
             lambda seen: covers(seen["size"], 0.8),
-            kind="own",
-            settles_at="paper",
         ),
-        Claim(
-            "forecast-language-95",
-            "so do those of 95 %",
-            lambda seen: covers(seen["size"], 0.95),
-            kind="own",
-            settles_at="paper",
-        ),
+        OwnClaim("forecast-language-95", "so do those of 95 %", lambda seen: covers(seen["size"], 0.95)),
     ),
     picture=Panels(
         lambda record, ax: pictures.errors(record.sel(told="size"), ax),
         lambda record, ax: pictures.errors(record.sel(told="alone"), ax),
         lambda record, ax: pictures.weights(record.sel(told="size"), ax),
     ),
-    smoke={"most": 8, "steps": 60, "training_shares": (0.3, 0.5, 0.8)},
+    smoke={"published": False, "most": 4, "one_in": 12, "steps": 60, "training_shares": (0.3, 0.5, 0.8)},
     laptop={"most": 100, "steps": 500},
     model="forecast",
 )

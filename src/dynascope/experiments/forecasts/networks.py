@@ -5,10 +5,17 @@ from collections.abc import Callable
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Claim, Judgement, above
+from dynascope.experiments.claims import Judgement, above
 from dynascope.experiments.experiment import Experiment, Panels
 from dynascope.experiments.forecasts import pictures, sets
-from dynascope.experiments.forecasts.claims_of import beats_last, best_mean, best_median, covers, theory_weight
+from dynascope.experiments.forecasts.claims_of import (
+    OwnClaim,
+    beats_last,
+    best_mean,
+    best_median,
+    covers,
+    theory_weight,
+)
 from dynascope.experiments.forecasts.judged import Config, crossed, lessons, read, thinned
 from dynascope.experiments.forecasts.taskset import TOTALS
 from dynascope.experiments.sources import own
@@ -18,8 +25,8 @@ KINDS = ("train/loss", "test/loss", "train/accuracy", "test/accuracy")
 
 def run(config: Config) -> xr.Dataset:
     """Forecast losses and accuracies of networks by what other data sets, and planted curves, taught."""
-    judged = thinned(sets.networks(), config.most)
-    taught = lessons([*judged, *thinned(sets.planted(), config.most)], _fold, TOTALS, config)
+    judged = thinned(sets.networks(), config)
+    taught = lessons([*judged, *thinned(sets.planted(), config)], _fold, TOTALS, config)
     return crossed(judged, taught, _fold, config)
 
 
@@ -61,45 +68,27 @@ EXPERIMENT = Experiment(
     run=run,
     read=_read,
     claims=(
-        Claim(
+        OwnClaim(
             "forecast-networks-mean",
             "the mean error of the end is below that of every single candidate, for losses and accuracies",
             _every(best_mean),
-            kind="own",
-            settles_at="paper",
         ),
-        Claim("forecast-networks-median", "so is the median", _every(best_median), kind="own", settles_at="paper"),
-        Claim(
-            "forecast-networks-80",
-            "bands of 80 % cover 80 %, within 5",
-            _every(covers, band=0.8),
-            kind="own",
-            settles_at="paper",
-        ),
-        Claim(
-            "forecast-networks-95",
-            "bands of 95 % cover 95 %, within 3",
-            _every(covers, band=0.95),
-            kind="own",
-            settles_at="paper",
-        ),
-        Claim(
+        OwnClaim("forecast-networks-median", "so is the median", _every(best_median)),
+        OwnClaim("forecast-networks-80", "bands of 80 % cover 80 %, within 5", _every(covers, band=0.8)),
+        OwnClaim("forecast-networks-95", "bands of 95 % cover 95 %, within 3", _every(covers, band=0.95)),
+        OwnClaim(
             "forecast-networks-crps",
             "the CRPS is below that of the last value with a calibrated band",
             _every(beats_last),
-            kind="own",
-            settles_at="paper",
         ),
-        Claim(
+        OwnClaim(
             "forecast-networks-theory",
             "for one quantity a candidate of the theory earns more than half of the weight",
             _theory,
-            kind="own",
-            settles_at="paper",
         ),
     ),
     picture=Panels(pictures.errors, pictures.coverage, pictures.weights),
-    smoke={"most": 2, "steps": 60, "training_shares": (0.2, 0.5, 0.8)},
+    smoke={"most": 3, "one_in": 7, "steps": 60, "training_shares": (0.2, 0.5, 0.8)},
     laptop={"most": 8, "steps": 500},
     model="forecast",
 )

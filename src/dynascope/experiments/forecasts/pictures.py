@@ -10,10 +10,10 @@ from dynascope.experiments.forecasts.judged import read
 def errors(record: xr.Dataset, ax: Axes) -> None:
     """Median error of the end over the share seen, of the forecast and of each candidate alone."""
     middle = read(record)["error"].median("curve")
-    for name in middle["method"].values:
+    for name in middle["by"].values:
         ours = name == "forecast"
         style = {"color": "black", "linewidth": 2.5} if ours else {"alpha": 0.7, "linewidth": 1}
-        ax.plot(record["share"], middle.sel(method=name), marker="o", label=str(name), **style)
+        ax.plot(record["share"], middle.sel(by=name), marker="o", label=str(name), **style)
     ax.set_xlabel("share of the run that was seen")
     ax.set_ylabel("median error of the end")
     ax.set_yscale("log")

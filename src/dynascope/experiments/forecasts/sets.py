@@ -12,10 +12,12 @@ import numpy as np
 from dynascope.data.folder import data_folder
 from dynascope.forecasting.candidates import candidates_after
 from dynascope.forecasting.candidates.earlier import Known
-from dynascope.forecasting.candidates.schedule import MULTI_POWER, learn_law
+from dynascope.forecasting.candidates.schedule import MULTI_POWER, law
 from dynascope.forecasting.candidates.theory import mode, skills
-from dynascope.forecasting.learning import Group, cut
-from dynascope.forecasting.pace import pace_of
+from dynascope.forecasting.curves import Curve
+from dynascope.forecasting.known import Library, law_of
+from dynascope.forecasting.learning import Group
+from dynascope.forecasting.pace import Pace, pace_of
 
 OWN = Path(__file__).with_name("own_curves.npz")
 _MOVES = 0.02  # that a curve of TaskSet falls from the mean of its first five records, if it moves at all
@@ -34,27 +36,52 @@ def _published(name: str) -> dict[str, np.ndarray]:
         return {key: file[key] for key in file.files}
 
 
-def language() -> list[Group]:
-    """Published language models: one curve a group, named size/schedule, with learning rates."""
+def language(*, published: bool = True) -> list[Group]:
+    """Published language models: one curve a group, named size/schedule, with learning rates; or what stands for them.
+
+    >>> len(language(published=False))
+    10
+    """
+    if not published:
+        return _instead_of_language()
     return [
         Group(f"language/{name}", each[:, 0], each[:, 2][None], each[:, 1])
         for name, each in _published("language_models.npz").items()
     ]
 
 
+def _instead_of_language() -> list[Group]:
+    """Runs of two sizes and five schedules as the multi-power law has them, for tests where nothing published is."""
+    step, rng = np.arange(2000.0, 24_001.0, 200.0), np.random.default_rng(0)
+    u = step / step[-1]
+    rates = {
+        "constant_24000": np.ones_like(u),
+        "cosine_24000": 0.1 + 0.9 * (1 + np.cos(np.pi * u)) / 2,
+        "wsd_20000_24000": np.where(u < 0.8, 1.0, 10.0 ** -np.maximum(5 * (u - 0.8), 0)),
+        "wsdld_20000_24000": np.where(u < 0.8, 1.0, 1 - 4.5 * (u - 0.8)),
+        "wsdcon_9": np.where(u < 0.6, 1.0, 0.3),
+    }
+    groups = []
+    for size, level, height in (("25M", 3.1, 0.25), ("100M", 2.8, 0.3)):
+        for name, rate in rates.items():
+            pace = pace_of(step, rate, 0.0, step[-1]) or Pace(u, rate)
+            shape = law(pace, u, np.array([[0.55, 0.7, 200.0, 0.85]]))[0]
+            value = level + height * shape + 0.002 * rng.standard_normal(len(step))
+            groups.append(Group(f"language/{size}/{name}", step, value[None], rate))
+    return groups
+
+
 def known_beside(groups: list[Group], chosen: list[Group], unit: float = 20_000.0) -> list[Group]:
     """The same curves, to be forecast where `chosen` are known to their ends."""
-    shapes = tuple(
-        Known(each.step, each.value[0], None if each.rate is None else pace_of(each.step, each.rate, 0.0, 1.0))
-        for each in chosen
-    )
-    paced = [seen for seen in (cut(each, 1.0)[0] for each in chosen) if seen.pace is not None]
-    after = candidates_after(shapes, learn_law(paced, unit) if paced else MULTI_POWER)
+    known = Library(tuple(Curve(each.step, each.value[0], each.rate, each.name) for each in chosen))
+    after = candidates_after(known.shapes(1.0), law_of(known.curves, unit))
     return [Group(each.name, each.step, each.value, each.rate, after) for each in groups]
 
 
-def taskset(part: str = "valid") -> list[Group]:
-    """TaskSet: one group for each task; curves that are not finite or explode are left out."""
+def taskset(part: str = "valid", *, published: bool = True) -> list[Group]:
+    """TaskSet: one group for each task; curves that are not finite or explode are left out. Or what stands for it."""
+    if not published:
+        return [Group(each.name.replace("planted", "taskset"), each.step, each.value) for each in planted(30, seed=1)]
     found = _published("taskset.npz")
     groups = []
     for task in sorted({name.split("/")[0] for name in found}):

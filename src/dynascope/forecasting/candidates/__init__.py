@@ -27,4 +27,5 @@ CANDIDATES: tuple[Candidate, ...] = (
 
 def candidates_after(runs: tuple[earlier.Known, ...], law: schedule.MultiPower) -> tuple[Candidate, ...]:
     """All candidates, where earlier runs and the law that they had are known."""
-    return *CANDIDATES[:-2], law, earlier.Earlier(runs, law)
+    known = earlier.Earlier(runs, law)
+    return *CANDIDATES[:-2], earlier.LawAlone(known), known

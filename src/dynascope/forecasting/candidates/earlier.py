@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynascope.forecasting.candidates.schedule import MULTI_POWER, MultiPower
-from dynascope.forecasting.candidates.shapes import RECORDS, Fit, least_squares, mixed
+from dynascope.forecasting.candidates.shapes import Fit, least_squares, mixed
 from dynascope.forecasting.pace import Pace
 from dynascope.forecasting.seen import Seen
 
@@ -39,25 +39,39 @@ class Earlier:
     law: MultiPower = MULTI_POWER
     name: str = "earlier runs"
 
+    def alike(self, seen: Seen, ahead: np.ndarray) -> list[Known]:
+        """Those that had the same schedule and went as far."""
+        return [each for each in self.runs if _alike(each, seen, ahead[-1] * seen.scale)]
+
     def fit(self, seen: Seen, ahead: np.ndarray) -> Fit | None:
         """Continue curves as earlier runs went on, those more that went alike so far."""
         times = np.concatenate([seen.x, ahead]) * seen.scale
-        shapes = [np.interp(times, each.step, each.value) for each in self.runs if _alike(each, seen, times[-1])]
-        if not shapes:
+        runs = self.alike(seen, ahead)
+        if not runs:
             return None
-        table = np.stack(shapes)
+        table = np.stack([np.interp(times, each.step, each.value) for each in runs])
         past, future = table[:, : len(seen.x)], table[:, len(seen.x) :]
-        _, plain, misfit = least_squares(seen, past, future)
-        apart = past - past.mean(1, keepdims=True)
-        height = (seen.y @ apart.T) / ((apart**2).sum(1) + 1e-300)
+        _, plain, misfit, height = least_squares(seen, past, future)
         stretch = np.clip((height + 1) / 2, *_STRETCH)  # half of what the past says: it shows little of the slope ahead
         continued = seen.level[:, None, None] + stretch[..., None] * (future - (past @ seen.recent)[:, None])
-        found = mixed(continued, plain, misfit, -0.5 * min(len(seen.x), RECORDS) * np.log(misfit))
+        found = mixed(seen, continued, plain, misfit, 0.0)
         by_law = self.law.fit(seen, ahead)
         if by_law is None:
             return found
         apart = np.hypot(found.spread / 2, by_law.spread / 2) + np.abs(found.mean - by_law.mean) / 2
         return Fit((found.mean + by_law.mean) / 2, apart, found.plain, found.misfit)
+
+
+@dataclass(frozen=True)
+class LawAlone:
+    """The law of earlier runs where none of them had this schedule; else it is half of what these say."""
+
+    earlier: Earlier
+    name: str = MULTI_POWER.name
+
+    def fit(self, seen: Seen, ahead: np.ndarray) -> Fit | None:
+        """Continue curves whose learning rates change."""
+        return None if self.earlier.alike(seen, ahead) else self.earlier.law.fit(seen, ahead)
 
 
 def _alike(run: Known, seen: Seen, end: float) -> bool:

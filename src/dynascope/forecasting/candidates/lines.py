@@ -24,7 +24,7 @@ class Line:
         later = [seen.x >= each for each in self.since]
         weights = np.stack([each if each.sum() >= _FEW else np.ones_like(each) for each in later]).astype(float)
         shape = [np.repeat(self.scale(each)[None], len(weights), 0) for each in (seen.x, ahead)]
-        continued, plain, misfit = least_squares(seen, shape[0], shape[1], weights)
+        continued, plain, misfit, _ = least_squares(seen, shape[0], shape[1], weights)
         return Fit(continued[:, 1], continued.std(1), plain[:, 0], misfit[:, 1])
 
 

@@ -7,13 +7,14 @@ in the future, where nothing was seen of it. So there are no starting values, no
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
 
 from dynascope.forecasting.seen import Seen
 
-RECORDS = 8.0  # independent records that a curve counts for at most: misfits of neighbours are alike
+_RECORDS = 8.0  # independent records that a curve counts for at most: misfits of neighbours are alike
 _UNSEEN = 2.0  # exponent of the prior against shapes whose way lies ahead
 _FLOOR = 1e-6  # of the variance: no fit is better
 
@@ -46,7 +47,7 @@ class Candidate(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Shapes:
     """A candidate from a family of shapes. grid: (shape, number); shape: from times and the numbers of one shape."""
 
@@ -56,9 +57,14 @@ class Shapes:
 
     def fit(self, seen: Seen, ahead: np.ndarray) -> Fit:
         """Continue curves."""
-        past = np.stack([self.shape(seen.x, *each) for each in self.grid])
-        future = np.stack([self.shape(ahead, *each) for each in self.grid])
+        past, future = _table(self, seen.x.tobytes()), _table(self, ahead.tobytes())
         return weigh(seen, past, future, np.zeros(len(self.grid)))
+
+
+@lru_cache(maxsize=1024)
+def _table(family: Shapes, times: bytes) -> np.ndarray:
+    """All shapes at times, (shape, time): the same for all curves of the same steps."""
+    return np.stack([family.shape(np.frombuffer(times), *each) for each in family.grid])
 
 
 def product(*axes: np.ndarray) -> np.ndarray:
@@ -77,14 +83,19 @@ def weigh(seen: Seen, past: np.ndarray, future: np.ndarray, log_prior: np.ndarra
     >>> weigh(seen, seen.x[None], np.array([[1.25]]), np.zeros(1)).mean.round(6).tolist()
     [[0.0]]
     """
-    continued, plain, misfit = least_squares(seen, past, future)
+    continued, plain, misfit, _ = least_squares(seen, past, future)
     ahead = np.abs(future - past[:, -1:])[:, -1] / (past.std(1) + 1e-300)
-    log_odds = -0.5 * min(len(seen.x), RECORDS) * np.log(misfit) - _UNSEEN * np.log1p(ahead) + log_prior
-    return mixed(continued, plain, misfit, log_odds)
+    return mixed(seen, continued, plain, misfit, log_prior - _UNSEEN * np.log1p(ahead))
 
 
-def mixed(continued: np.ndarray, plain: np.ndarray, misfit: np.ndarray, log_odds: np.ndarray) -> Fit:
-    """Mean over shapes by their odds (curve, shape); the plain fit is that of the least misfit."""
+def mixed(
+    seen: Seen, continued: np.ndarray, plain: np.ndarray, misfit: np.ndarray, log_prior: np.ndarray | float
+) -> Fit:
+    """Mean over shapes by their odds: by what they leave of each curve, and a prior (shape,).
+
+    The plain fit is that of the least misfit.
+    """
+    log_odds = -0.5 * min(len(seen.x), _RECORDS) * np.log(misfit) + log_prior
     odds = np.exp(log_odds - log_odds.max(1, keepdims=True))
     odds /= odds.sum(1, keepdims=True)
     mean = np.einsum("cs,cst->ct", odds, continued)
@@ -96,8 +107,8 @@ def mixed(continued: np.ndarray, plain: np.ndarray, misfit: np.ndarray, log_odds
 
 def least_squares(
     seen: Seen, past: np.ndarray, future: np.ndarray, weights: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Continue each curve by each shape: from its present level, as fitted, (curve, shape, time); misfits.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Continue each curve by each shape: from its present level, as fitted, (curve, shape, time); misfits, heights.
 
     weights: of the records for each shape, (shape, record), 1 if not given.
     """
@@ -112,4 +123,4 @@ def least_squares(
     misfit = np.maximum(square, 0) / (seen.y.var(1)[:, None] + 1e-300) + _FLOOR
     plain = mean[..., None] + height[..., None] * (future - centre[:, None])
     off = seen.level[:, None] - mean - height * (apart @ seen.recent)
-    return plain + off[..., None], plain, misfit
+    return plain + off[..., None], plain, misfit, height
