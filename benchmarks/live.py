@@ -19,9 +19,9 @@ from rich.console import Console
 from rich.table import Table
 
 sys.path.append(str(Path(__file__).parent.parent / "tests" / "live"))
+from browsing import Browser, Server, open_chromium
 from written_runs import measure, start
 
-import conftest
 from dynascope import SpringBlock
 from dynascope.live.models import solve
 from dynascope.monitor import journal
@@ -36,7 +36,7 @@ def write_runs(folder: Path) -> None:
         (folder / f"run{number:03d}" / journal.NAME).write_bytes(lines)
 
 
-def frames(browser: conftest.Browser, file: journal.Journal, step: int) -> int:
+def frames(browser: Browser, file: journal.Journal, step: int) -> int:
     """Bytes through the socket for one more record, but for status and table."""
     browser.logs()
     file.append(measure(step))
@@ -56,7 +56,7 @@ def main() -> None:
             file.append(start())
             file.append(measure(0))
             begun = time.perf_counter()
-            server = conftest.Server(root / "runs", root)
+            server = Server(root / "runs", root)
             table.add_row("start of the server", f"{time.perf_counter() - begun:.2f} s")
             begun = time.perf_counter()
             urllib.request.urlopen(server.address).read()
@@ -75,10 +75,10 @@ def main() -> None:
     Console().print(table)
 
 
-def look(table: Table, root: Path, server: conftest.Server, file: journal.Journal) -> None:
+def look(table: Table, root: Path, server: Server, file: journal.Journal) -> None:
     """What a browser sees, and what it is sent."""
-    driver = conftest.open_chromium(root / "profile")
-    browser = conftest.Browser(driver)
+    driver = open_chromium(root / "profile")
+    browser = Browser(driver)
     for _ in range(2):
         begun = time.perf_counter()
         browser.open(f"{server.address}&run=run007")

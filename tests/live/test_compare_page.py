@@ -1,8 +1,5 @@
 """The place of comparison: runs over the same axes."""
 
-import os
-from pathlib import Path
-
 import pytest
 from selenium.common.exceptions import NoAlertPresentException
 from written_runs import EVIL, measure, start
@@ -10,8 +7,6 @@ from written_runs import EVIL, measure, start
 from dynascope.live.compare import curves_at, final_table
 from dynascope.live.tailing import Course
 from dynascope.monitor.journal import Journal
-
-PICTURES = os.environ.get("DYNASCOPE_PICTURES")  # where screenshots for the docs go
 
 
 def write(folder, steps, slower=1):
@@ -53,21 +48,19 @@ def test_two_runs_side_by_side(serve, two, browser):
     text = browser.text()
     for words in ("slow − fast", "train loss"):
         assert words in text, words
-    browser.driver.execute_script(
+    browser.ask(
         "[...Bokeh.documents[0].all_models].filter((each) => each.labels && each.labels.length === 3)[0].active = 2"
     )
-    browser.sees("load curves: fast at step 150; slow at step 580", within=5.0)
-    if PICTURES:
-        browser.driver.set_window_size(1400, 900)
-        browser.picture(Path(PICTURES) / "live_compare.png")
+    browser.sees("load curves: fast at step 150; slow at step 580")
+    browser.picture("live_compare.png", 1400, 900)
     write(two / EVIL.replace("/", "_"), [0, 10])
-    browser.sees(EVIL.replace("/", "_"), within=5.0)
+    browser.sees(EVIL.replace("/", "_"))
     assert "fast at step 150; slow at step 580" in browser.text()  # still chosen
-    browser.driver.execute_script(
+    browser.ask(
         "[...Bokeh.documents[0].all_models].filter((e) => e.data && e.data.run)[0].selected.indices = [0, 1, 2]"
     )
-    browser.sees("load curves: <script>", within=5.0)
+    browser.sees("load curves: <script>")
     assert browser.driver.current_url.count("run=") == 3
     with pytest.raises(NoAlertPresentException):
         browser.driver.switch_to.alert.dismiss()
-    assert [each for each in browser.requests()[1] if each["level"] == "SEVERE"] == []
+    assert browser.errors() == []

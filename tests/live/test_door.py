@@ -22,7 +22,7 @@ SOCKET = {
 
 
 def status(server, path, method="GET", **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     connection.request(method, path, headers=headers)
     answer = connection.getresponse()
     connection.close()
@@ -75,7 +75,7 @@ def test_a_signal_ends_it_in_good_order(serve, runs, number):
     server = serve(runs[0])
     assert status(server, server.address.removeprefix(f"http://127.0.0.1:{server.port}")) == 200
     server.process.send_signal(number)
-    assert server.process.wait(timeout=10) == 0
+    assert server.process.wait(timeout=60) == 0
 
 
 def test_what_lies_outside_the_named_folders_is_not_found(tmp_path):

@@ -2,13 +2,14 @@
 
 import os
 import shutil
-import time
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from written_runs import LAYERS, measure, start, turn
 
+from dynascope.live import shelf
 from dynascope.live.chain import springs
 from dynascope.live.judging import judge
 from dynascope.live.shelf import Shelf
@@ -92,11 +93,13 @@ def test_memory_stays_flat_over_ten_thousand_records(tmp_path):
     assert after - before < 9000 * 16 * 8 * 1.5 + 2e5  # the columns and nothing else
 
 
-def test_where_a_run_stands(written):
+def test_where_a_run_stands(written, monkeypatch):
     folder, file = written
+    now = (folder / NAME).stat().st_mtime
+    monkeypatch.setattr(shelf, "time", SimpleNamespace(time=lambda: now))
     run = next(iter(Shelf([folder.parent]).runs.values()))
     assert (run.word, run.step) == ("running", 190)
-    os.utime(folder / NAME, times=(time.time() - 40,) * 2)
+    os.utime(folder / NAME, times=(now - 40,) * 2)
     run.look()
     assert run.sentence.startswith("silent for 40 s, though its process lives")
     file.close()
@@ -110,11 +113,11 @@ def test_where_a_run_stands(written):
 
 def test_a_run_that_is_deleted_leaves_the_shelf(written):
     folder, _ = written
-    shelf = Shelf([folder.parent])
+    runs = Shelf([folder.parent])
     shutil.rmtree(folder)
-    shelf.add([])
-    assert shelf.runs == {}
-    assert shelf.first is None
+    runs.add([])
+    assert runs.runs == {}
+    assert runs.first is None
 
 
 def test_a_journal_that_holds_other_things_is_shown_as_far_as_it_goes(tmp_path):
