@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynascope.forecasting.forecasts import forecast
 from dynascope.monitor.health import examine
 from dynascope.monitor.judging import verdicts
 from dynascope.monitor.reading import assemble
@@ -40,6 +39,8 @@ def judge(entries: Sequence[Mapping[str, Json]], steps: np.ndarray, losses: np.n
         found += [f"{each.subject}: {each.sentence}" for each in verdicts(record)]
     except ValueError as error:  # a journal may hold anything
         return Judgement([f"not judged: {error}"], NO_BAND)
+    from dynascope.forecasting.forecasts import forecast  # takes two seconds: the page is seen before
+
     whole = np.isfinite(losses)
     if ended or whole.sum() < _LEAST:
         return Judgement(found, NO_BAND)

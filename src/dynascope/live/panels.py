@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bokeh.core.property.vectorization import Field
-from bokeh.models import ColumnDataSource, CustomJSTransform, HoverTool, PreText, Slider
+from bokeh.models import CDSView, ColumnDataSource, CustomJSFilter, CustomJSTransform, HoverTool, PreText, Slider
 from bokeh.plotting import figure
 
 PALETTE = ("#2b8cc4", "#d9631e", "#12996f", "#b8659a")  # seen on white and on black
@@ -28,6 +28,7 @@ for (let i = 0; i < xs.length; i++) {
 let mean = NaN;
 return whole.map((x) => isFinite(x) ? (mean = isFinite(mean) ? slider.value * mean + (1 - slider.value) * x : x) : x);
 """
+_FEW = "return source.length <= 200 ? null : []"  # points take a browser long to draw
 
 
 def smoothing(source: ColumnDataSource, slider: Slider) -> CustomJSTransform:
@@ -66,8 +67,10 @@ def over_steps(
     LogScale(...)
     """
     plot = empty_figure(title, y_axis_type="log" if log else "linear", x_axis_label="step")
+    few = CDSView(filter=CustomJSFilter(code=_FEW))
     for name, colour in zip(names, PALETTE, strict=False):
-        plot.scatter("step", name, source=source, color=colour, alpha=0.25, size=3)
+        plot.line("step", name, source=source, color=colour, alpha=0.3)
+        plot.scatter("step", name, source=source, view=few, color=colour, alpha=0.3, size=4)
         plot.line(
             "step", Field(name, smooth), source=source, color=colour, line_width=2, legend_label=name.replace("_", " ")
         )

@@ -75,7 +75,7 @@ class Runs:
     """What one browser sees of the runs; `doc` gets its parts as roots, which the page lays out by their names."""
 
     def __init__(self, doc: Document, shelf: Shelf, workers: Executor, wanted: str | None) -> None:
-        self._shelf, self._workers = shelf, workers
+        self._doc, self._shelf, self._workers = doc, shelf, workers
         self._course: Course | None = None
         self._shown, self._renewed, self._layers = 0, 0, list[str]()
         self._judged: tuple[int, int, bool] | None = None
@@ -100,17 +100,17 @@ class Runs:
         self._panels = row(sizing_mode="stretch_width", stylesheets=[GRID])
         self._fill_table()
         self.select(wanted if wanted in shelf.runs else shelf.first)
-        with doc.models.freeze():  # or every root makes Bokeh walk through all parts again
+        with doc.models.freeze():
             for name, part in self._parts(slider).items():
                 part.name = name
                 doc.add_root(part)
-        doc.on_event("document_ready", lambda _event: self._begin(doc))
+        doc.on_event("document_ready", lambda _event: self._begin())
 
-    def _begin(self, doc: Document) -> None:
+    def _begin(self) -> None:
         """Go on once the browser has drawn what is seen first, which nothing else holds up."""
         if not self._ready:
             self._ready = True
-            doc.add_periodic_callback(self.tick, TICK)
+            self._doc.add_periodic_callback(self.tick, TICK)
 
     def _parts(self, slider: Slider) -> dict[str, LayoutDOM]:
         save = Button(label="data (CSV)", width=110)
@@ -156,7 +156,8 @@ class Runs:
         chosen = list(wanted) if self._ready else list(wanted)[:_FIRST]
         if chosen != list(self._drawn):
             self._drawn = {key: self._drawn.get(key) or wanted[key]() for key in chosen}
-            self._panels.children = list(self._drawn.values())
+            with self._doc.models.freeze():  # or Bokeh walks through all parts again and again
+                self._panels.children = list(self._drawn.values())
 
     def _draw(self, title: str, names: Sequence[str], log: bool) -> figure:
         plot = over_steps(title, names, self._history, self._smooth, log=log)

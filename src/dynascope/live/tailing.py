@@ -17,7 +17,7 @@ SERIES = (
     *("train_loss", "probe_loss", "test_loss", "train_accuracy", "probe_accuracy", "test_accuracy"),
     *("bend", "straightness", "nc1", "nc2_angle", "nc3", "nc4", "minimum_feature_distance", "intra", "inter"),
 )
-_FIRST, _MOST = 1 << 17, 1 << 20  # bytes of a journal that are read at the first look and at others: it may be long
+_MOST = 1 << 20  # bytes of a journal that are read at one look: it may be long
 _CURVES = 12  # earlier load curves that are kept, if not said otherwise
 
 
@@ -42,7 +42,7 @@ class Course:
     def __init__(self, folder: Path, *, curves: int = _CURVES) -> None:
         self.folder, self.renewed, self._curves = folder, 0, curves
         self._clear()
-        self.read_on(_FIRST)
+        self.read_on()
 
     def _clear(self) -> None:
         self._place = 0
@@ -56,6 +56,7 @@ class Course:
         self.known: set[str] = set()
         self.curves: list[tuple[int, np.ndarray]] = []
         self.loads = np.zeros(0)
+        self._new: dict[int, np.ndarray] = {}  # load curves whose shape is not known yet, by record
         self._kept: list[Mapping[str, Json]] = []
         self._last: Mapping[str, Json] | None = None
         self._stride = {"curves": 1, "entries": 1}
@@ -79,17 +80,18 @@ class Course:
     def __len__(self) -> int:
         return len(self.columns["step"])
 
-    def read_on(self, most: int = _MOST) -> None:
-        """Take in what the journal gained, some `most` bytes of it."""
+    def read_on(self) -> None:
+        """Take in what the journal gained, about a megabyte of it at most."""
         size = (self.folder / journal.NAME).stat().st_size
         if size < self._place:  # written anew
             self._clear()
             self.renewed += 1
         if size == self._place:
             return
-        found, self._place = journal.read_on(self.folder, self._place, most)
+        found, self._place = journal.read_on(self.folder, self._place, _MOST)
         for entry in found:
             self._take(entry)
+        self._shape()
 
     def _take(self, entry: Mapping[str, Json]) -> None:
         kind = entry["kind"]
@@ -103,19 +105,17 @@ class Course:
     def _measure(self, entry: Mapping[str, Json]) -> None:
         if len(self) and entry["step"] <= self.columns["step"][-1]:
             self._replace(entry["step"])
-        numbers = dict(entry["numbers"])
+        numbers = entry["numbers"]
         loads = _floats(numbers.get("load"), len(self.layers))
-        if loads is not None and len(loads) > 2:
-            with np.errstate(all="ignore"):
-                numbers |= {"bend": float(bends(loads)), "straightness": float(straightness(loads))}
         self.columns["step"].append(entry["step"])
         for name in SERIES:
             value = numbers.get(name)
             self.columns[name].append(value if isinstance(value, float) else np.nan)
             if math.isfinite(self.columns[name][-1]):
                 self.known.add(name)
-        if loads is not None:
+        if loads is not None and loads.ndim == 1:
             self.loads = loads
+            self._new[len(self) - 1] = loads
             self._keep("curves", self.curves, (entry["step"], loads), self._curves)
         matrix = _floats(numbers.get("elasticity"), len(self.classes))
         if matrix is not None and matrix.ndim == 2:
@@ -123,10 +123,22 @@ class Course:
         self._last = entry
         self._keep("entries", self._kept, entry, EXAMINED)
 
+    def _shape(self) -> None:
+        """Bend and straightness of the load curves that are new."""
+        if self._new and len(self.layers) > 2:
+            places, curves = list(self._new), np.array(list(self._new.values()))  # (record, layer)
+            with np.errstate(all="ignore"):
+                shapes = {"bend": bends(curves), "straightness": straightness(curves)}
+            for name, values in shapes.items():
+                np.asarray(self.columns[name])[places] = values
+                self.known |= {name} if np.isfinite(values).any() else set()
+        self._new = {}
+
     def _replace(self, step: int) -> None:
         """Drop what is measured again: a run that was continued, or its final state."""
         count = int(np.searchsorted(self.columns["step"], step))
         self.columns = {name: column[:count] for name, column in self.columns.items()}
+        self._new = {place: loads for place, loads in self._new.items() if place < count}
         self.curves = [each for each in self.curves if each[0] < step]
         self._kept = [each for each in self._kept if each["step"] < step]
         self.renewed += 1
