@@ -13,7 +13,7 @@ from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.actions.action_builder import ActionBuilder
 
-LONG, AGAIN = 60.0, 5.0  # seconds that anything may take on a machine under load, and after which a click is repeated
+LONG, AGAIN = 120.0, 5.0  # seconds that anything may take on a machine under load, and after which a click is repeated
 # all text that can be seen, below shadow roots too
 TEXT = """
 const all = (node) => node.nodeType === 3 ? node.data : ["STYLE", "SCRIPT"].includes(node.nodeName) ? "" :

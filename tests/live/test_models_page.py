@@ -5,9 +5,13 @@ import re
 import numpy as np
 import pytest
 from selenium.webdriver.common.keys import Keys
+from written_runs import measure, start
 
 from dynascope import SpringBlock
-from dynascope.live.models import SLIDERS, phases, read_state, solve
+from dynascope.live.families import FAMILIES
+from dynascope.live.families.spring_block import DT, FAMILY, SLIDERS, phases, solve
+from dynascope.live.fitting import fit
+from dynascope.monitor.journal import Journal
 
 BLOCKS = """
 const sources = [...Bokeh.documents[0].all_models].filter((each) => each.data && each.data.work);
@@ -18,6 +22,9 @@ const all = (node) => [...node.querySelectorAll("*")].flatMap((each) => each.sha
   ? [each, ...all(each.shadowRoot)] : [each]);
 const model = [...Bokeh.documents[0].all_models].filter((each) => each.title === arguments[0])[0];
 return all(Bokeh.index.find_one(model).el.shadowRoot).filter((each) => each.matches(".noUi-handle"))[0];
+"""
+CHOOSE = """
+[...Bokeh.documents[0].all_models].filter((each) => each.type === "Select")[0].value = arguments[0];
 """
 PLACE = """
 const plot = [...Bokeh.documents[0].all_models].filter((each) => each.type === "Figure"
@@ -55,7 +62,7 @@ def test_sliders_and_clicks_change_the_curve_and_an_address_restores_it(serve, t
     browser.wait(lambda: abs(state(browser.text())["noise"] - 0.005) < 0.001, "a click sets the noise")
     seen = state(browser.text())
     assert abs(seen["friction_right"] - 0.15) < 0.01
-    own = solve(SpringBlock(**seen | {"blocks": int(seen["blocks"])})).mean[-1]
+    own = solve(seen).mean[-1]
     browser.wait(lambda: np.allclose(blocks(browser), own, atol=1e-6), "the page shows what its lines give")
 
     address = re.search(r"http://\S+place=models\S+", browser.text())[0]
@@ -70,11 +77,114 @@ def test_sliders_and_clicks_change_the_curve_and_an_address_restores_it(serve, t
     browser.picture("live_models.png", 1400, 720)
 
 
+CURVE = """
+const sources = [...Bokeh.documents[0].all_models].filter((each) => each.data && each.data[arguments[0]]);
+return sources.map((each) => Array.from(each.data[arguments[0]]));
+"""
+# family, one of its curves, a slider and a value of it for the address
+SHOWN = [
+    ("elastic", "class 1", "intra", 0.9),
+    ("mode", "drift", "label_noise", 0.3),
+    ("two-layer", "mode 1", "ratio", 0.6),
+    ("multilinear", "skill 1", "learning_rate", 0.05),
+]
+
+
+@pytest.mark.ci
+def test_every_family_follows_its_sliders(serve, tmp_path, browser):
+    server = serve(tmp_path)
+    browser.open(f"{server.address}&place=models")
+    for family, curve, slider, value in SHOWN:
+        title = FAMILIES[family].title
+        browser.click(".families a", title, lambda family=family: f"family={family}" in browser.driver.current_url)
+        browser.sees("for a colleague")
+        browser.open(f"{browser.driver.current_url}&{slider}={value}")
+        browser.sees(f"&{slider}={value:g}")
+        before = browser.ask(CURVE, curve)
+        assert before[0]
+        browser.ask(SLIDER, slider.replace("_", " ")).send_keys(Keys.ARROW_RIGHT)
+        later = value + FAMILIES[family].sliders[slider].step
+        browser.sees(f"&{slider}={later:g}")
+        browser.wait(lambda curve=curve, before=before: browser.ask(CURVE, curve) != before, f"{curve} changes")
+        browser.wait(lambda slider=slider, later=later: f"{slider}={later:g}" in browser.driver.current_url, "address")
+    assert browser.errors() == []
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("name", FAMILIES)
+def test_lines_give_what_is_shown_and_closed_forms_agree_with_simulation(name, capsys):
+    family = FAMILIES[name]
+    values = family.read_state({})
+    solved = family.solve(values)
+    exec(family.lines(values), {})
+    printed = [float(each) for each in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", capsys.readouterr().out)]
+    if name == "spring-block":
+        shown = [(solved.mean[-1], solved.closed[-1])]
+    else:
+        first = family.pictures[0]
+        drawn = solved[first.title]
+        shown = [(drawn.simulated[each][-1:], drawn.closed[each][-1:]) for each in first.names]
+    for simulated, closed in shown:
+        np.testing.assert_allclose(simulated, closed, rtol=0.1, atol=0.02)
+    scale = {"two-layer": 2.0}.get(name, 1.0)  # shares of the largest singular value
+    assert np.isclose(printed, scale * shown[0][0][-1], rtol=1e-3).any(), (printed, shown)
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("end", ["least", "greatest"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_ends_of_sliders_can_be_solved(name, end):
+    family = FAMILIES[name]
+    family.solve({slider: getattr(each, end) for slider, each in family.sliders.items()})
+
+
+@pytest.mark.ci
+def test_a_run_that_is_a_chain_is_fitted_as_one(tmp_path):
+    chain = SpringBlock(friction_right=0.05, friction_left=0.1, noise=0.005, blocks=4)
+    steps = np.arange(0, 820, 20)
+    loads = 3.0 - 2.0 * np.pad(chain.mean_path(steps / 8, dt=DT), ((0, 0), (1, 0)))  # twice as large as the chain
+    with Journal(tmp_path) as journal:
+        journal.append(start([f"layer {k}" for k in range(5)]))
+        for step, each in zip(steps, loads, strict=True):
+            journal.append({"kind": "measure", "step": int(step), "time": 0.0, "numbers": {"load": each.tolist()}})
+    found = fit(tmp_path)
+    assert found.values["blocks"] == 4
+    assert abs(found.values["friction_right"] - 0.05) < 0.005
+    assert abs(found.values["friction_left"] - 0.1) < 0.01
+    np.testing.assert_allclose(found.at(np.inf), 1.0 - (3.0 - loads[-1]) / 2.0, atol=0.01)
+
+
+def test_a_run_that_is_no_chain_says_so(tmp_path):
+    with Journal(tmp_path) as journal:
+        journal.append(start())
+        journal.append(measure(0))
+    with pytest.raises(ValueError, match="a fit needs 8 load curves of 3 to 21 layers"):
+        fit(tmp_path)
+
+
+@pytest.mark.ci
+def test_a_recorded_run_is_laid_over_and_moves_the_sliders(serve, runs, browser):
+    browser.open(f"{serve(runs[0]).address}&place=models")
+    browser.sees("chain = SpringBlock(")
+    browser.ask(CHOOSE, "first")
+    browser.sees("first: fitted, with the distance to the target as unit")
+    browser.wait(lambda: state(browser.text())["blocks"] == 3, "the chain has as many blocks as the run")
+    browser.wait(lambda: "run=first" in browser.driver.current_url, "the address names the run")
+    seen = state(browser.text())
+    browser.open(browser.driver.current_url)
+    browser.sees("first: fitted, with the distance to the target as unit")
+    assert state(browser.text()) == seen
+    assert browser.errors() == []
+
+
 def test_an_address_that_makes_no_sense_gives_values_that_do():
     first = {name: each[3] for name, each in SLIDERS.items()}
-    assert read_state({}) == first
-    assert read_state({"noise": "nan", "target": "x", "blocks": ""}) == first
-    assert read_state({"noise": "-1", "stiffness": "inf", "blocks": "1e9"}) == first | {"noise": 0.0, "blocks": 20}
+    assert FAMILY.read_state({}) == first
+    assert FAMILY.read_state({"noise": "nan", "target": "x", "blocks": ""}) == first
+    assert FAMILY.read_state({"noise": "-1", "stiffness": "inf", "blocks": "1e9"}) == first | {
+        "noise": 0.0,
+        "blocks": 20,
+    }
 
 
 @pytest.mark.ci

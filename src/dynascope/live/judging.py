@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dynascope import forecasting  # loaded on first use, which takes two seconds: the page is seen before
 from dynascope.monitor.health import examine
 from dynascope.monitor.judging import verdicts
 from dynascope.monitor.reading import assemble
@@ -39,13 +40,11 @@ def judge(entries: Sequence[Mapping[str, Json]], steps: np.ndarray, losses: np.n
         found += [f"{each.subject}: {each.sentence}" for each in verdicts(record)]
     except ValueError as error:  # a journal may hold anything
         return Judgement([f"not judged: {error}"], NO_BAND)
-    from dynascope.forecasting.forecasts import forecast  # takes two seconds: the page is seen before
-
     whole = np.isfinite(losses)
     if ended or whole.sum() < _LEAST:
         return Judgement(found, NO_BAND)
     try:
-        ahead = forecast({"step": steps[whole], "loss": losses[whole]})
+        ahead = forecasting.forecast({"step": steps[whole], "loss": losses[whole]})
     except ValueError as error:
         return Judgement([*found, f"no forecast: {error}"], NO_BAND)
     quantiles = {name: ahead["loss"].sel(quantile=each).values for name, each in _LEVELS.items()}

@@ -158,7 +158,7 @@ async def _serve(shelf: Shelf, door: socket.socket, host: str, browser: bool, to
     named = socket.gethostname() if host in ("0.0.0.0", "::") else host
     shown = f"[{named}]" if ":" in named else named
     home = f"http://{shown}:{port}/"
-    with ThreadPoolExecutor(2) as workers:
+    with ThreadPoolExecutor(3) as workers:
         application = _Guarded(
             {"/": Application(FunctionHandler(lambda doc: _open(doc, home, shelf, workers)))},
             token=token,
@@ -205,7 +205,9 @@ def _open(doc: Document, home: str, shelf: Shelf, workers: ThreadPoolExecutor) -
     doc.template_variables["started"] = _STARTED
     doc.config.reconnect_session = doc.config.notify_connection_status = False  # the page does so
     if given.get("place") == "models":
-        import_module("dynascope.live.models").Models(doc, given, home)  # loads JAX
+        models = import_module("dynascope.live.models")  # loads JAX
+        doc.template_variables["families"] = {name: each.title for name, each in models.FAMILIES.items()}
+        models.Models(doc, shelf, workers, given, home)
     elif given.get("place") == "compare":
         Compare(doc, shelf, [each.decode(errors="replace") for each in asked.get("run", [])])
     else:

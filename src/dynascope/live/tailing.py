@@ -93,6 +93,13 @@ class Course:
             self._take(entry)
         self._shape()
 
+    def read_all(self) -> None:
+        """Take in all that the journal has."""
+        before = -1
+        while self._place != before:
+            before = self._place
+            self.read_on()
+
     def _take(self, entry: Mapping[str, Json]) -> None:
         kind = entry["kind"]
         if kind == "start" and not self._start:
