@@ -1,12 +1,24 @@
 """The place of comparison: runs over the same axes."""
 
+import numpy as np
 import pytest
 from selenium.common.exceptions import NoAlertPresentException
 from written_runs import EVIL, measure, start
 
+from dynascope import SpringBlock
 from dynascope.live.compare import curves_at, final_table
+from dynascope.live.sweeps import diagram, quantities, read_table
 from dynascope.live.tailing import Course
 from dynascope.monitor.journal import Journal
+from dynascope.sweep import sweep
+
+CELL = """
+const view = Bokeh.index.find_one([...Bokeh.documents[0].all_models].filter((each) => each.type === "Figure"
+  && each.title.text === "curvature")[0]);
+view.el.scrollIntoView();
+const box = view.el.getBoundingClientRect();
+return [box.x + view.frame.x_scale.compute(arguments[0]), box.y + view.frame.y_scale.compute(arguments[1])];
+"""
 
 
 def write(folder, steps, slower=1):
@@ -64,3 +76,44 @@ def test_two_runs_side_by_side(serve, two, browser):
     with pytest.raises(NoAlertPresentException):
         browser.driver.switch_to.alert.dismiss()
     assert browser.errors() == []
+
+
+@pytest.fixture
+def swept(tmp_path):
+    grid = {"noise": [0.0, 0.02], "friction_right": [0.0, 0.05, 0.1]}
+    fixed = {"duration": 5.0, "trials": 4, "blocks": 3}
+    sweep(SpringBlock, grid=grid, fixed=fixed, seeds=2, out=tmp_path / "swept", scheduler="here")
+    return tmp_path / "swept"
+
+
+@pytest.mark.ci
+def test_a_sweep_is_a_phase_diagram(swept):
+    table = read_table(swept)
+    assert {"curvature", "energy"} <= set(quantities(table))
+    assert "load" not in quantities(table)
+    found = diagram(table, "curvature")
+    own = table.isel(time=-1).sel(noise=0.02, friction_right=0.05).mean(("seed", "trial"))
+    place = found.cells["said"].index("noise 0.02, friction_right 0.05")
+    assert (found.cells["x"][place], found.cells["y"][place]) == (1, 1)
+    assert np.isclose(found.cells["value"][place], float(own["curvature"]))
+    np.testing.assert_allclose(found.cells["ys"][place], own["load"].values)
+
+
+@pytest.mark.ci
+def test_a_cell_under_the_pointer_shows_its_curve(serve, swept, browser):
+    server = serve(swept.parent)
+    browser.open(f"{server.address}&place=compare&sweep=swept&quantity=curvature")
+    browser.sees("curvature at the end, mean over repetitions")
+    titles = "return [...Bokeh.documents[0].all_models].filter((e) => e.type === 'Title').map((e) => e.text)"
+    browser.wait(lambda: "noise 0, friction_right 0" in browser.ask(titles), "the first cell is shown")
+    browser.wait(
+        lambda: browser.point(browser.ask(CELL, 1, 2)) or "noise 0.02, friction_right 0.1" in browser.ask(titles),
+        "the cell under the pointer is shown",
+    )
+    assert browser.errors() == []
+
+
+def test_a_table_that_is_none_is_refused_with_a_reason(tmp_path):
+    (tmp_path / "table.nc").write_text("nonsense")
+    with pytest.raises(ValueError, match=r"table\.nc"):
+        read_table(tmp_path)

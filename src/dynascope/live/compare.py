@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +15,7 @@ from dynascope.live.panels import GRID, PALETTE, as_text, empty_figure, plain_le
 from dynascope.live.runs import TICK, table_of
 from dynascope.live.sending import send
 from dynascope.live.shelf import Shelf
+from dynascope.live.sweeps import Sweeps
 from dynascope.live.tailing import SERIES, Course
 from dynascope.monitor.tables import short
 
@@ -81,7 +83,9 @@ def final_table(courses: Mapping[str, Course]) -> str:
 class Compare:
     """What one browser sees of runs side by side."""
 
-    def __init__(self, doc: Document, shelf: Shelf, wanted: Sequence[str]) -> None:
+    def __init__(
+        self, doc: Document, shelf: Shelf, workers: Executor, wanted: Sequence[str], given: Mapping[str, str]
+    ) -> None:
         self._shelf, self._chosen = shelf, dict[str, _Shown]()
         self._table = ColumnDataSource(self._rows())
         self._moment = RadioButtonGroup(labels=list(MOMENTS), active=0, width=300)
@@ -95,8 +99,9 @@ class Compare:
         self._choose(self._table.selected.indices)
         self._table.selected.on_change("indices", lambda _attr, _old, new: self._choose(new))
         self._table.selected.js_on_change("indices", CustomJS(args={"source": self._table}, code=_ADDRESS))
+        self._sweeps = Sweeps(doc, workers, shelf.sweeps, given)
         with doc.models.freeze():
-            for part in (runs, self._moment, self._said, self._panels, self._values):
+            for part in (runs, self._moment, self._said, self._panels, self._values, *self._sweeps.parts()):
                 doc.add_root(part)
         doc.add_periodic_callback(self.tick, TICK)
 
@@ -136,6 +141,7 @@ class Compare:
 
     def tick(self) -> None:
         """Send what is new."""
+        self._sweeps.offer(self._shelf.sweeps)
         if (rows := self._rows()) != self._table.data:
             self._table.data = rows
             self._mark(self._chosen)

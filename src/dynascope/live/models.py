@@ -1,6 +1,5 @@
 """The place of models: each family under sliders, solved as they move."""
 
-import contextlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
 from functools import partial
@@ -17,6 +16,7 @@ from dynascope.live.curves import Curves
 from dynascope.live.families import FAMILIES, spring_block
 from dynascope.live.fitting import Fitted, fit
 from dynascope.live.panels import as_text
+from dynascope.live.sending import later
 from dynascope.live.shelf import Shelf
 
 _NONE = "—"
@@ -86,13 +86,7 @@ class Models:
         return {name: each.value for name, each in self._sliders.items()}
 
     def _later(self, work: Callable[[], Any], then: Callable[[Future[Any]], None]) -> None:
-        """Work in a thread, so that other pages go on meanwhile, and take what comes of it."""
-
-        def done(future: Future[Any]) -> None:
-            with contextlib.suppress(Exception):  # the page may be closed by now, whatever Bokeh says then
-                self._doc.add_next_tick_callback(partial(then, future))
-
-        self._workers.submit(work).add_done_callback(done)
+        later(self._doc, self._workers, work, then)
 
     def _solve(self) -> None:
         """Solve for the sliders as they are; moves that come meanwhile are one, when that is done."""

@@ -1,6 +1,13 @@
-"""From a run that is read on to the browser: what is new, and nothing else."""
+"""What goes to the browser: of a run what is new and nothing else; of long work what came of it, when it is done."""
+
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from functools import partial
+from typing import Any
 
 import numpy as np
+from bokeh.document import Document
 from bokeh.models import ColumnDataSource
 
 from dynascope.live.tailing import Course
@@ -16,3 +23,13 @@ def send(course: Course, source: ColumnDataSource, renewed: int, shown: int) -> 
     elif len(course) > shown:
         source.stream({name: column[shown:].tolist() for name, column in course.columns.items()})
     return course.renewed, len(course)
+
+
+def later(doc: Document, workers: Executor, work: Callable[[], Any], then: Callable[[Future[Any]], None]) -> None:
+    """Work in a thread, so that all pages go on meanwhile, and let one of them take what comes of it."""
+
+    def done(future: Future[Any]) -> None:
+        with contextlib.suppress(Exception):  # the page may be closed by now, whatever Bokeh says then
+            doc.add_next_tick_callback(partial(then, future))
+
+    workers.submit(work).add_done_callback(done)

@@ -209,6 +209,6 @@ def _open(doc: Document, home: str, shelf: Shelf, workers: ThreadPoolExecutor) -
         doc.template_variables["families"] = {name: each.title for name, each in models.FAMILIES.items()}
         models.Models(doc, shelf, workers, given, home)
     elif given.get("place") == "compare":
-        Compare(doc, shelf, [each.decode(errors="replace") for each in asked.get("run", [])])
+        Compare(doc, shelf, workers, [each.decode(errors="replace") for each in asked.get("run", [])], given)
     else:
         Runs(doc, shelf, workers, given.get("run"))

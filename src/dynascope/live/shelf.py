@@ -1,4 +1,4 @@
-"""The runs below the folders that were named: found as they appear, each with a line about where it stands."""
+"""The runs and sweeps below the folders that were named, found as they appear; each run with where it stands."""
 
 import itertools
 import os
@@ -11,6 +11,7 @@ from pathlib import Path
 from dynascope.monitor import journal
 from dynascope.monitor.comparing import run_names
 
+TABLE, PLAN = "table.nc", "sweep.json"  # of a sweep
 _ENDS = (1 << 14, 1 << 21)  # bytes at the end of a journal that are read to see where a run stands; lines may be long
 _PATIENCE = 3.5  # seconds, and three pauses between measurements: a run that is silent for longer says so
 
@@ -90,17 +91,24 @@ class Shelf:
                 raise ValueError(f"runs must be folders that are there, got {str(root)!r}")
         self._roots = [root.resolve() for root in roots]
         self.runs: dict[str, Standing] = {}
+        self.sweeps: dict[str, Path] = {}
         self.add(self.find())
 
     def find(self) -> list[Path]:
-        """Folders of runs; links are not followed, so that nothing outside the named folders is read. May take long."""
-        found = {
-            Path(place)
-            for root in self._roots
-            for place, _, files in os.walk(root)
-            if journal.NAME in files and not (Path(place) / journal.NAME).is_symlink()
-        }
-        return sorted(found)
+        """Folders of runs; sweeps are put on the shelf at once. May take long.
+
+        Links are not followed, so that nothing outside the named folders is read.
+        """
+        runs, sweeps = set(), set()
+        for root in self._roots:
+            for place, _, files in os.walk(root):
+                if journal.NAME in files and not (Path(place) / journal.NAME).is_symlink():
+                    runs.add(Path(place))
+                if PLAN in files and not any((Path(place) / each).is_symlink() for each in (PLAN, TABLE, "results")):
+                    sweeps.add(Path(place))
+        names = run_names(sorted(sweeps))
+        self.sweeps = {names[str(folder)]: folder for folder in sorted(sweeps)}
+        return sorted(runs)
 
     def add(self, folders: Sequence[Path]) -> None:
         """Take in folders that were found, and look at every run; one that is gone is left out."""
