@@ -1,12 +1,13 @@
 """The page of `dynascope live` by the clock: first view of many long runs, and what one more record costs.
 
 100 runs of 2000 measurements are written by hand. Seconds are those until the server has answered with the page and,
-where Chromium and its driver are installed, until the browser has drawn it; bytes are those through the socket for one
-more record, after a short and after a long history.
+where Chromium and its driver are installed, until the browser has all records of the run that is shown; bytes are those
+through the socket for one more record, after a short and after a long history. At the end: how soon sliders are answered.
 """
 
 import json
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,6 @@ import time
 import urllib.request
 from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -22,11 +22,14 @@ sys.path.append(str(Path(__file__).parent.parent / "tests" / "live"))
 from browsing import Browser, Server, open_chromium
 from written_runs import measure, start
 
-from dynascope import SpringBlock
-from dynascope.live.models import solve
+from dynascope.live.families import FAMILIES
 from dynascope.monitor import journal
 
 RUNS, RECORDS = 100, 2000
+SHOWN = """
+const sources = [...Bokeh.documents[0].all_models].filter((each) => each.data && each.data.train_loss);
+return Array.from(sources[0].data.step);
+"""
 
 
 def write_runs(folder: Path) -> None:
@@ -47,6 +50,12 @@ def frames(browser: Browser, file: journal.Journal, step: int) -> int:
     return sum(len(each) for each in texts if '"train_loss"' in each)
 
 
+def memory(server: Server) -> float:
+    """Megabytes that the server holds."""
+    size = subprocess.run(["ps", "-o", "rss=", "-p", str(server.process.pid)], capture_output=True, check=True)
+    return int(size.stdout) / 1024
+
+
 def main() -> None:
     table = Table("what", "value", box=None, pad_edge=False)
     with tempfile.TemporaryDirectory() as place:
@@ -63,34 +72,47 @@ def main() -> None:
             table.add_row("first answer", f"{time.perf_counter() - begun:.2f} s")
             if shutil.which("chromium") and shutil.which("chromedriver"):
                 look(table, root, server, file)
-            size = subprocess.run(["ps", "-o", "rss=", "-p", str(server.process.pid)], capture_output=True, check=True)
-            table.add_row("memory of the server", f"{int(size.stdout) / 1024:.0f} MB")
             server.kill()
-    chains = [SpringBlock(noise=noise) for noise in np.linspace(0.005, 0.02, 11)]
-    solve(chains[0])
-    begun = time.perf_counter()
-    for chain in chains[1:]:
-        solve(chain)
-    table.add_row("a slider's answer, 200 trials", f"{(time.perf_counter() - begun) / 10:.3f} s")
+    for name, family in FAMILIES.items():
+        table.add_row(f"a slider's answer: {family.title}", answer(name))
     Console().print(table)
+
+
+def answer(name: str) -> str:
+    """Seconds that a family takes for another value of its first slider that is no whole number."""
+    family = FAMILIES[name]
+    first = next(each for each, offered in family.sliders.items() if offered.step != 1)
+    values = family.read_state({})
+    family.solve(values)
+    taken = []
+    for place in range(1, 11):
+        values[first] += family.sliders[first].step * (-1) ** place
+        begun = time.perf_counter()
+        family.solve(values)
+        taken.append(time.perf_counter() - begun)
+    return f"{statistics.median(taken):.3f} s (longest {max(taken):.3f})"
 
 
 def look(table: Table, root: Path, server: Server, file: journal.Journal) -> None:
     """What a browser sees, and what it is sent."""
     driver = open_chromium(root / "profile")
     browser = Browser(driver)
-    for _ in range(2):
+    for number in range(4):
         begun = time.perf_counter()
-        browser.open(f"{server.address}&run=run007")
+        browser.open(f"{server.address}&run=run{number:03d}")
         browser.sees(f"step {10 * (RECORDS - 1)}")
-        table.add_row(f"first view of {RUNS} runs of {RECORDS} records", f"{time.perf_counter() - begun:.2f} s")
+        browser.wait(lambda: len(browser.ask(SHOWN)) == RECORDS, "all records are drawn")
+        taken = time.perf_counter() - begun
+        table.add_row(f"first view {number + 1}: {RUNS} runs of {RECORDS} records", f"{taken:.2f} s")
     browser.open(f"{server.address}&run=short")
     browser.sees("step 0")
     table.add_row("bytes for record 2", str(frames(browser, file, 13)))
-    for step in range(RECORDS):
-        file.append(measure(10 * step + 20))
-    browser.sees(f"step {10 * RECORDS + 10}")
-    table.add_row(f"bytes for record {RECORDS + 3}", str(frames(browser, file, 10 * RECORDS + 23)))
+    for count in (RECORDS, 5 * RECORDS):
+        for step in range(len(browser.ask(SHOWN)), count):
+            file.append(measure(10 * step))
+        browser.sees(f"step {10 * count - 10}")
+        table.add_row(f"bytes for record {count + 1}", str(frames(browser, file, 10 * count - 7)))
+        table.add_row(f"memory of the server after {count} records", f"{memory(server):.0f} MB")
     driver.quit()
 
 

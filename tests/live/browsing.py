@@ -129,6 +129,14 @@ class Browser:
             actions.pointer_action.click()
         actions.perform()
 
+    @contextlib.contextmanager
+    def phone(self):
+        """A screen as small as that of a phone, for some time."""
+        size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        yield
+        self.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
     def errors(self):
         """Errors in the console since the last call."""
         return [each for each in self.requests()[1] if each["level"] == "SEVERE"]

@@ -110,6 +110,7 @@ def test_a_cell_under_the_pointer_shows_its_curve(serve, swept, browser):
         lambda: browser.point(browser.ask(CELL, 1, 2)) or "noise 0.02, friction_right 0.1" in browser.ask(titles),
         "the cell under the pointer is shown",
     )
+    browser.picture("live_sweep.png", 1400, 760)
     assert browser.errors() == []
 
 

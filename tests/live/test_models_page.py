@@ -1,9 +1,11 @@
 """The place of models in a real browser: sliders, the phase diagram, addresses."""
 
 import re
+import time
 
 import numpy as np
 import pytest
+from browsing import best_of_three
 from selenium.webdriver.common.keys import Keys
 from written_runs import measure, start
 
@@ -106,6 +108,8 @@ def test_every_family_follows_its_sliders(serve, tmp_path, browser):
         later = value + FAMILIES[family].sliders[slider].step
         browser.sees(f"&{slider}={later:g}")
         browser.wait(lambda curve=curve, before=before: browser.ask(CURVE, curve) != before, f"{curve} changes")
+        if family == "mode":
+            browser.picture("live_mode.png", 1400, 830)
         browser.wait(lambda slider=slider, later=later: f"{slider}={later:g}" in browser.driver.current_url, "address")
     assert browser.errors() == []
 
@@ -128,6 +132,23 @@ def test_lines_give_what_is_shown_and_closed_forms_agree_with_simulation(name, c
         np.testing.assert_allclose(simulated, closed, rtol=0.1, atol=0.02)
     scale = {"two-layer": 2.0}.get(name, 1.0)  # shares of the largest singular value
     assert np.isclose(printed, scale * shown[0][0][-1], rtol=1e-3).any(), (printed, shown)
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("name", ["spring-block", "elastic", "mode"])
+def test_a_slider_is_answered_at_once(name):
+    family = FAMILIES[name]
+    values = family.read_state({})
+    family.solve(values)  # the first time it is compiled
+    slider = "noise" if "noise" in values else "label_noise"
+
+    def answers():
+        values[slider] += family.sliders[slider].step
+        began = time.monotonic()
+        family.solve(values)
+        return time.monotonic() - began
+
+    best_of_three(0.25, answers)  # 0.1 on two cores that do nothing else: benchmarks/live.py
 
 
 @pytest.mark.ci

@@ -195,3 +195,15 @@ def test_the_page_says_that_the_server_is_gone_and_comes_back_with_it(serve, run
     server.start()
     browser.sees("step 400")
     browser.wait(lambda: "does not answer" not in browser.text(), "the page answers again")
+
+
+@pytest.mark.parametrize(
+    ("place", "words"), [("runs", "step 390"), ("models", "for a colleague"), ("compare", "newest")]
+)
+def test_pages_are_as_wide_as_a_phone(serve, runs, browser, place, words):
+    server = serve(runs[0])
+    with browser.phone():
+        browser.open(f"{server.address}&place={place}&run=first")
+        browser.sees(words)
+        wide = "return document.documentElement.scrollWidth"
+        browser.wait(lambda: browser.ask(wide) == 390, "nothing is wider than the screen")

@@ -12,7 +12,7 @@ from bokeh.plotting import figure
 from dynascope.live.chain import Chain
 from dynascope.live.families.spring_block import DURATION, SLIDERS, TIMES, Solved, at_rest
 from dynascope.live.fitting import Fitted
-from dynascope.live.panels import GREY, GRID, PALETTE, empty_figure, plain_legend
+from dynascope.live.panels import GREY, GRID, PALETTE, WIDGET, empty_figure, plain_legend
 
 _PAUSE = DURATION / (TIMES - 1)
 _FRAME = 100  # milliseconds between two pictures of the chain that moves
@@ -24,10 +24,12 @@ class ChainModel:
     def __init__(self, doc: Document, values: Mapping[str, float], go: Callable[[Mapping[str, float]], None]) -> None:
         self._doc, self._go, self._fitted = doc, go, None
         self._solved = at_rest(values)  # to solve it for the first time takes seconds
-        self._time = Slider(start=0, end=DURATION, step=_PAUSE, value=DURATION, title="time", format="0.0")
+        self._time = Slider(
+            start=0, end=DURATION, step=_PAUSE, value=DURATION, title="time", format="0.0", stylesheets=[WIDGET]
+        )
         self._time.on_change("value", lambda _attr, _old, _new: self._draw())
         self._playing: object = None
-        self._play = Toggle(label="let it move", width=110)
+        self._play = Toggle(label="let it move", width=110, stylesheets=[WIDGET])
         self._play.on_change("active", lambda _attr, _old, new: self._run(new))
         self._chain = Chain()
         self._closed = ColumnDataSource({"x": [], "y": [], "low": [], "high": []})

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from bokeh.document import Document
 from bokeh.layouts import row
-from bokeh.models import ColumnDataSource, CustomJS, RadioButtonGroup, StringFormatter, TableColumn
+from bokeh.models import ColumnDataSource, CustomJS, HoverTool, RadioButtonGroup, StringFormatter, TableColumn
 from bokeh.plotting import figure
 
-from dynascope.live.panels import GRID, PALETTE, as_text, empty_figure, plain_legend
+from dynascope.live.panels import GRID, PALETTE, WIDGET, as_text, empty_figure, plain_legend
 from dynascope.live.runs import TICK, table_of
 from dynascope.live.sending import send
 from dynascope.live.shelf import Shelf
@@ -88,7 +88,7 @@ class Compare:
     ) -> None:
         self._shelf, self._chosen = shelf, dict[str, _Shown]()
         self._table = ColumnDataSource(self._rows())
-        self._moment = RadioButtonGroup(labels=list(MOMENTS), active=0, width=300)
+        self._moment = RadioButtonGroup(labels=list(MOMENTS), active=0, width=300, stylesheets=[WIDGET])
         self._moment.on_change("active", lambda _attr, _old, _new: self._show())
         self._said, self._values = as_text("said"), as_text("values", table=True)
         self._panels = row(sizing_mode="stretch_width", stylesheets=[GRID])
@@ -127,7 +127,9 @@ class Compare:
         plot = empty_figure("loss", x_axis_label="step", y_axis_label="loss")
         for place, (name, each) in enumerate(self._chosen.items()):
             known = next((series for series in _LOSSES if series in each.course.known), _LOSSES[0])
-            plot.line("step", known, source=each.source, line_width=2, **_style(place, name))
+            line = plot.line("step", known, source=each.source, line_width=2, **_style(place, name))
+            tips = [("step", "@step{0}"), ("loss", f"@{known}{{0.0000}}")]
+            plot.add_tools(HoverTool(tooltips=tips, renderers=[line], visible=False))
         plain_legend(plot)
         return plot
 
@@ -136,6 +138,7 @@ class Compare:
         for place, (name, each) in enumerate(self._chosen.items()):
             plot.line("x", "y", source=each.loads, line_width=2, **_style(place, name))
             plot.scatter("x", "y", source=each.loads, marker="square", size=8, **_style(place, name))
+        plot.add_tools(HoverTool(tooltips=[("layer", "@x"), ("load", "@y{0.000}")], renderers=plot.renderers[1::2]))
         plain_legend(plot)
         return plot
 

@@ -15,7 +15,7 @@ from dynascope.live.chain_model import ChainModel
 from dynascope.live.curves import Curves
 from dynascope.live.families import FAMILIES, spring_block
 from dynascope.live.fitting import Fitted, fit
-from dynascope.live.panels import as_text
+from dynascope.live.panels import WIDGET, as_text
 from dynascope.live.sending import later
 from dynascope.live.shelf import Shelf
 
@@ -44,14 +44,14 @@ class Models:
         self._sliders = {name: self._slider(name, value) for name, value in values.items()}
         for each in self._sliders.values():
             each.js_on_change("value", CustomJS(args={"sliders": self._sliders}, code=_ADDRESS))
-        self._code, self._address, self._said = as_text("code"), as_text("address"), as_text("fitted")
+        self._code, self._address, self._said = as_text("code", table=True), as_text("address"), as_text("fitted")
         chain = self._family is spring_block.FAMILY
         self._chain = ChainModel(doc, values, self._go) if chain else None
         self._view = self._chain or Curves(self._family)
         room: list[LayoutDOM] = [*self._sliders.values(), *([self._choice(given.get("run"))] if chain else [])]
         parts = self._view.parts(column(*room, sizing_mode="stretch_width"))
         with doc.models.freeze():
-            for part in (*parts, self._said, self._code, self._address):
+            for part in (*parts, *([self._said] if chain else []), self._code, self._address):
                 doc.add_root(part)
         doc.on_event("document_ready", lambda _event: self._begin(given))
 
@@ -60,12 +60,14 @@ class Models:
         slider = Slider(
             start=least, end=greatest, step=step, value=value, title=name.replace("_", " "), format="0[.][0000]"
         )
+        slider.stylesheets = [WIDGET]
         slider.on_change("value", lambda _attr, _old, _new: self._solve())
         return slider
 
     def _choice(self, wanted: str | None) -> Select:
         names = [_NONE, *self._shelf.runs]
         choice = Select(title="a recorded run over it", options=names, value=wanted if wanted in names else _NONE)
+        choice.stylesheets = [WIDGET]
         choice.on_change("value", lambda _attr, _old, new: self._lay_over(new, keep=False))
         choice.js_on_change("value", CustomJS(args={"none": _NONE}, code=_RUN))
         return choice
@@ -76,10 +78,13 @@ class Models:
             self._lay_over(given["run"], keep=bool(set(given) & set(self._sliders)))
 
     def _go(self, wanted: Mapping[str, float]) -> None:
-        """Move sliders to the values that they offer nearest to some."""
+        """Move sliders to the values that they offer nearest to some, and solve once for all of them."""
+        busy, self._busy = self._busy, True
         for name, value in wanted.items():
             least, greatest, step, _ = self._family.sliders[name]
             self._sliders[name].value = round(float(np.clip(round(value / step) * step, least, greatest)), 6)
+        self._busy = busy
+        self._solve()
 
     @property
     def _values(self) -> dict[str, float]:
@@ -139,6 +144,4 @@ class Models:
         fitted = found.result()
         self._said.text = f"{name}: {fitted.sentence}"
         self._chain.lay_over(fitted)
-        if not keep:
-            self._go(fitted.values)
-        self._solve()
+        self._go({} if keep else fitted.values)

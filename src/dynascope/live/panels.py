@@ -12,8 +12,16 @@ HEIGHT = 260
 GRID = """
 :host { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); gap: 12px }
 """
+WIDGET = """
+@media (prefers-color-scheme: dark) {
+  .bk-input, .bk-btn, .bk-btn:hover { background: #222; color: #ddd; border-color: #555 }
+  .bk-btn.bk-active { background: #444 }
+  .noUi-target { background: #333; border-color: #555; box-shadow: none }
+  .noUi-connects .noUi-connect { background: #777 }
+}
+"""
 _TEXT = ":host pre { white-space: pre-wrap; overflow-wrap: anywhere; font: inherit; margin: 0 }"
-_TABLE = ":host pre { overflow-x: auto; margin: 0 }"
+_TABLE = ":host { overflow-x: auto } :host pre { margin: 0 }"
 
 # a line between numbers that were measured seldom, and their running mean
 _SMOOTH = """

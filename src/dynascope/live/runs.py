@@ -28,7 +28,7 @@ from bokeh.plotting import figure
 
 from dynascope.live.chain import Chain
 from dynascope.live.judging import NO_BAND, Judgement, judge
-from dynascope.live.panels import GRID, PALETTE, as_text, empty_figure, over_steps, smoothing
+from dynascope.live.panels import GRID, PALETTE, WIDGET, as_text, empty_figure, over_steps, smoothing
 from dynascope.live.sending import send
 from dynascope.live.shelf import Shelf, Standing
 from dynascope.live.tailing import SERIES, Course
@@ -91,10 +91,10 @@ class Runs:
         self._matrix = ColumnDataSource({"image": [], "size": []})
         self._chain = Chain()
         self._status, self._verdicts = as_text("status", bold=True), as_text("verdicts")
-        slider = Slider(title="smoothing", start=0, end=0.99, step=0.01, value=0, width=200)
+        slider = Slider(title="smoothing", start=0, end=0.99, step=0.01, value=0, width=200, stylesheets=[WIDGET])
         slider.js_on_change("value", CustomJS(args={"source": self._history}, code="source.change.emit()"))
         self._smooth = smoothing(self._history, slider)
-        self._axes = RadioButtonGroup(labels=["linear", "log"], active=0, width=120)
+        self._axes = RadioButtonGroup(labels=["linear", "log"], active=0, width=120, stylesheets=[WIDGET])
         self._axes.on_change("active", lambda _attr, _old, _new: self._draw_panels())
         self._drawn: dict[_Key, LayoutDOM] = {}
         self._panels = row(sizing_mode="stretch_width", stylesheets=[GRID])
@@ -113,7 +113,7 @@ class Runs:
             self._doc.add_periodic_callback(self.tick, TICK)
 
     def _parts(self, slider: Slider) -> dict[str, LayoutDOM]:
-        save = Button(label="data (CSV)", width=110)
+        save = Button(label="data (CSV)", width=110, stylesheets=[WIDGET])
         save.js_on_click(CustomJS(args={"source": self._history}, code=_DOWNLOAD))
         return {
             "table": self._draw_table(),

@@ -24,7 +24,7 @@ from bokeh.models import (
 from bokeh.plotting import figure
 
 from dynascope import sweep
-from dynascope.live.panels import GREY, GRID, PALETTE, as_text, empty_figure
+from dynascope.live.panels import GREY, GRID, PALETTE, WIDGET, as_text, empty_figure
 from dynascope.live.sending import later
 from dynascope.live.shelf import TABLE
 from dynascope.monitor.tables import short
@@ -149,7 +149,7 @@ class Sweeps:
         self._curve = ColumnDataSource({"x": [], "y": []})
         self._said = as_text("sweep")
         self._panels = row(sizing_mode="stretch_width", stylesheets=[GRID])
-        self._name, self._quantity = Select(title="sweep"), Select(title="quantity")
+        self._name, self._quantity = (Select(title=each, stylesheets=[WIDGET]) for each in ("sweep", "quantity"))
         self._name.options, self._name.value = [_NONE, *sweeps], given.get("sweep", _NONE)
         for name, choice in (("sweep", self._name), ("quantity", self._quantity)):
             choice.js_on_change("value", CustomJS(args={"none": _NONE, "name": name}, code=_ADDRESS))

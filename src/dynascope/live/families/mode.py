@@ -5,8 +5,8 @@ import numpy as np
 from dynascope.live.families.description import Drawn, Family, Picture, Range, Values, arguments
 from dynascope.models.mode_equation import ModeEquation
 
-_DURATION, _DT, _TRIALS, _TIMES, _START = 20.0, 0.02, 200, 201, 0.02
-_BINS = 30
+_DURATION, _DT, _TRIALS, _TIMES, _START = 20.0, 0.02, 200, 401, 0.02
+_BINS, _WIDEST = 40, 1.25  # amplitudes that are shown end there, in singular values
 _PATH = Picture("amplitude of the mode", "time", "amplitude w", ("mean",))
 _DRIFT = Picture("drift", "amplitude w", "dw/dt", ("drift",))
 _DIFFUSION = Picture("diffusion, which peaks before the mode is learned", "amplitude w", "D(w)", ("diffusion",))
@@ -28,7 +28,7 @@ def _solve(values: Values) -> dict[str, Drawn]:
     options = {"save_points": _TIMES, "start": _START, "precision": "float32", "progress": False}
     run = mode.simulate(_DURATION, _step(values), _TRIALS, **options)
     paths = run["amplitude"].transpose("trial", "time").values
-    edges = np.linspace(0.0, 1.6 * values["singular_value"], _BINS + 1)
+    edges = np.linspace(0.0, _WIDEST * values["singular_value"], _BINS + 1)
     places = (edges[:-1] + edges[1:]) / 2
     drift, diffusion = _moved(paths, run["time"].values, edges)
     late = paths[:, _TIMES // 2 :]
@@ -74,7 +74,7 @@ FAMILY = Family(
         "depth": Range(2, 8, 1, 4),
         "singular_value": Range(0.3, 1.5, 0.05, 1.0),
         "temperature": Range(0.001, 0.02, 0.001, 0.01),
-        "label_noise": Range(0.05, 0.8, 0.05, 0.4),
+        "label_noise": Range(0.05, 0.8, 0.05, 0.2),
     },
     (_PATH, _DRIFT, _DIFFUSION, _DENSITY),
     _solve,
