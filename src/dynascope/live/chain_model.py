@@ -22,7 +22,8 @@ class ChainModel:
     """Pictures of the chain; `go` is called with the sliders that a click in the phase diagram moves."""
 
     def __init__(self, doc: Document, values: Mapping[str, float], go: Callable[[Mapping[str, float]], None]) -> None:
-        self._doc, self._go, self._fitted = doc, go, None
+        self._doc, self._go = doc, go
+        self._fitted: Fitted | None = None
         self._solved = at_rest(values)  # to solve it for the first time takes seconds
         self._time = Slider(
             start=0, end=DURATION, step=_PAUSE, value=DURATION, title="time", format="0.0", stylesheets=[WIDGET]

@@ -15,10 +15,10 @@ class Curves:
 
     def __init__(self, family: Family) -> None:
         self._sources = {
-            each.title: Drawn(*(ColumnDataSource({name: [] for name in ("x", *each.names)}) for _ in Drawn._fields))
+            each.title: [ColumnDataSource({name: [] for name in ("x", *each.names)}) for _ in Drawn._fields]
             for each in family.pictures
         }
-        self._pictures = [_draw(each, self._sources[each.title]) for each in family.pictures]
+        self._pictures = [_draw(each, *self._sources[each.title]) for each in family.pictures]
         self._said = as_text("said")
         self._said.text = "thick and faint: simulation; thin: closed form"
 
@@ -33,13 +33,13 @@ class Curves:
                 source.data = dict(columns)
 
 
-def _draw(picture: Picture, sources: Drawn) -> figure:
+def _draw(picture: Picture, simulated: ColumnDataSource, closed: ColumnDataSource) -> figure:
     axes = {f"{axis}_axis_type": "log" if axis in picture.log else "linear" for axis in "xy"}
     plot = empty_figure(picture.title, x_axis_label=picture.across, y_axis_label=picture.up, **axes)
     for name, colour in zip(picture.names, PALETTE, strict=False):
         look = {"color": colour, "legend_label": name}
-        plot.line("x", name, source=sources.simulated, line_width=6, alpha=0.35, **look)
-        plot.line("x", name, source=sources.closed, line_width=1.5, **look)
+        plot.line("x", name, source=simulated, line_width=6, alpha=0.35, **look)
+        plot.line("x", name, source=closed, line_width=1.5, **look)
     tips = [(picture.across, "@x{0.000}"), *((name, f"@{{{name}}}{{0.0000}}") for name in picture.names)]
     plot.add_tools(HoverTool(tooltips=tips, renderers=plot.renderers[1:2], mode="vline"))
     plain_legend(plot)

@@ -106,7 +106,7 @@ class Shelf:
                     runs.add(Path(place))
                 if PLAN in files and not any((Path(place) / each).is_symlink() for each in (PLAN, TABLE, "results")):
                     sweeps.add(Path(place))
-        names = run_names(sorted(sweeps))
+        names = run_names([*sorted(sweeps)])
         self.sweeps = {names[str(folder)]: folder for folder in sorted(sweeps)}
         return sorted(runs)
 

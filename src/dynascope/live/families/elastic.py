@@ -6,7 +6,7 @@ from dynascope.live.families.description import Drawn, Family, Picture, Range, V
 from dynascope.models.elastic import LocallyElastic
 from dynascope.models.elastic.strengths import PowerLaw
 
-_DURATION, _TIMES, _SAMPLES, _TRIALS = 20.0, 31, 20, 20
+_DURATION, _TIMES, _SAMPLES, _TRIALS = 20.0, 25, 20, 20
 _START = np.array([[0.6, 0.1, 0.0], [0.0, 1.0, 0.2], [0.1, 0.0, 0.3]])  # (class, feature)
 _CLASSES = ("class 1", "class 2", "class 3")
 _LOGITS = Picture("own logit of each class", "time", "mean logit", _CLASSES)

@@ -5,7 +5,7 @@ import numpy as np
 from dynascope.live.families.description import Drawn, Family, Picture, Range, Values, arguments
 from dynascope.models.mode_equation import ModeEquation
 
-_DURATION, _DT, _TRIALS, _TIMES, _START = 20.0, 0.02, 200, 401, 0.02
+_DURATION, _DT, _TRIALS, _TIMES, _START = 12.0, 0.02, 200, 151, 0.02
 _BINS, _WIDEST = 40, 1.25  # amplitudes that are shown end there, in singular values
 _PATH = Picture("amplitude of the mode", "time", "amplitude w", ("mean",))
 _DRIFT = Picture("drift", "amplitude w", "dw/dt", ("drift",))
@@ -14,7 +14,7 @@ _DENSITY = Picture("density where it settles", "amplitude w", "density", ("densi
 
 
 def _model(values: Values) -> ModeEquation:
-    return ModeEquation(**{**values, "depth": int(values["depth"])})
+    return ModeEquation(int(values["depth"]), values["singular_value"], values["temperature"], values["label_noise"])
 
 
 def _step(values: Values) -> float:
@@ -25,8 +25,9 @@ def _step(values: Values) -> float:
 
 def _solve(values: Values) -> dict[str, Drawn]:
     mode, times = _model(values), np.linspace(0.0, _DURATION, _TIMES)
-    options = {"save_points": _TIMES, "start": _START, "precision": "float32", "progress": False}
-    run = mode.simulate(_DURATION, _step(values), _TRIALS, **options)
+    run = mode.simulate(
+        _DURATION, _step(values), _TRIALS, save_points=_TIMES, start=_START, precision="float32", progress=False
+    )
     paths = run["amplitude"].transpose("trial", "time").values
     edges = np.linspace(0.0, _WIDEST * values["singular_value"], _BINS + 1)
     places = (edges[:-1] + edges[1:]) / 2

@@ -14,8 +14,7 @@ _EMERGENCE = Picture("emergence in a network that has to find the skills", "step
 
 
 def _model(values: Values) -> Multilinear:
-    own = {name: values[name] for name in ("skill_exponent", "target", "learning_rate")}
-    return Multilinear(_COUNT, initial=_INITIAL, **own)
+    return Multilinear(_COUNT, values["skill_exponent"], values["target"], _INITIAL, values["learning_rate"])
 
 
 def _solve(values: Values) -> dict[str, Drawn]:
