@@ -130,12 +130,14 @@ class Browser:
         actions.perform()
 
     @contextlib.contextmanager
-    def phone(self):
-        """A screen as small as that of a phone, for some time."""
-        size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    def screen(self, width, height, *, mobile=False):
+        """A screen of another size, for some time."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        yield
-        self.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        try:
+            yield
+        finally:
+            self.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
     def errors(self):
         """Errors in the console since the last call."""
@@ -156,9 +158,9 @@ class Browser:
     def picture(self, name, width, height):
         """A screenshot for the docs, where one is asked for."""
         if place := os.environ.get("DYNASCOPE_PICTURES"):
-            self.resize(width, height)
-            time.sleep(1.0)  # until it is drawn in its new size
-            self.driver.save_screenshot(str(Path(place) / name))
+            with self.screen(width, height):
+                time.sleep(2.0)  # until it is drawn in its new size
+                self.driver.save_screenshot(str(Path(place) / name))
 
 
 def best_of_three(seconds, attempt):

@@ -64,7 +64,7 @@ def test_two_runs_side_by_side(serve, two, browser):
         "[...Bokeh.documents[0].all_models].filter((each) => each.labels && each.labels.length === 3)[0].active = 2"
     )
     browser.sees("load curves: fast at step 150; slow at step 580")
-    browser.picture("live_compare.png", 1400, 900)
+    browser.picture("live_compare.png", 1400, 720)
     write(two / EVIL.replace("/", "_"), [0, 10])
     browser.sees(EVIL.replace("/", "_"))
     assert "fast at step 150; slow at step 580" in browser.text()  # still chosen
@@ -110,7 +110,7 @@ def test_a_cell_under_the_pointer_shows_its_curve(serve, swept, browser):
         lambda: browser.point(browser.ask(CELL, 1, 2)) or "noise 0.02, friction_right 0.1" in browser.ask(titles),
         "the cell under the pointer is shown",
     )
-    browser.picture("live_sweep.png", 1400, 760)
+    browser.picture("live_sweep.png", 1400, 700)
     assert browser.errors() == []
 
 

@@ -40,6 +40,11 @@ def blocks(browser):
     return browser.ask(BLOCKS)
 
 
+def press(browser, slider, keys):
+    """Move a slider by keys, once it is drawn."""
+    browser.wait(lambda: browser.ask(SLIDER, slider).send_keys(keys) is None, f"{slider} can be moved")
+
+
 def state(text):
     """What the Python lines of the page say."""
     return {
@@ -55,7 +60,7 @@ def test_sliders_and_clicks_change_the_curve_and_an_address_restores_it(serve, t
     assert state(browser.text())["stiffness"] == 0.8
     before = blocks(browser)
 
-    browser.ask(SLIDER, "noise").send_keys(Keys.ARROW_RIGHT * 6)
+    press(browser, "noise", Keys.ARROW_RIGHT * 6)
     browser.wait(lambda: state(browser.text())["noise"] == 0.013, "the noise follows its slider")
     browser.wait(lambda: blocks(browser) != before, "the curve changes")
 
@@ -76,7 +81,7 @@ def test_sliders_and_clicks_change_the_curve_and_an_address_restores_it(serve, t
         assert state(browser.text()) == seen
     browser.sees("for a colleague")
     assert browser.errors() == []
-    browser.picture("live_models.png", 1400, 720)
+    browser.picture("live_models.png", 1400, 650)
 
 
 CURVE = """
@@ -104,12 +109,12 @@ def test_every_family_follows_its_sliders(serve, tmp_path, browser):
         browser.sees(f"&{slider}={value:g}")
         before = browser.ask(CURVE, curve)
         assert before[0]
-        browser.ask(SLIDER, slider.replace("_", " ")).send_keys(Keys.ARROW_RIGHT)
+        press(browser, slider.replace("_", " "), Keys.ARROW_RIGHT)
         later = value + FAMILIES[family].sliders[slider].step
         browser.sees(f"&{slider}={later:g}")
         browser.wait(lambda curve=curve, before=before: browser.ask(CURVE, curve) != before, f"{curve} changes")
         if family == "mode":
-            browser.picture("live_mode.png", 1400, 830)
+            browser.picture("live_mode.png", 1400, 840)
         browser.wait(lambda slider=slider, later=later: f"{slider}={later:g}" in browser.driver.current_url, "address")
     assert browser.errors() == []
 
@@ -144,11 +149,11 @@ def test_a_slider_is_answered_at_once(name):
 
     def answers():
         values[slider] += family.sliders[slider].step
-        began = time.monotonic()
+        began = time.process_time()  # other programs may take this machine's time
         family.solve(values)
-        return time.monotonic() - began
+        return time.process_time() - began
 
-    best_of_three(0.25, answers)  # 0.1 on two cores that do nothing else: benchmarks/live.py
+    best_of_three(0.2, answers)  # benchmarks/live.py asks for the time on the clock
 
 
 @pytest.mark.ci

@@ -202,7 +202,7 @@ def test_the_page_says_that_the_server_is_gone_and_comes_back_with_it(serve, run
 )
 def test_pages_are_as_wide_as_a_phone(serve, runs, browser, place, words):
     server = serve(runs[0])
-    with browser.phone():
+    with browser.screen(390, 844, mobile=True):
         browser.open(f"{server.address}&place={place}&run=first")
         browser.sees(words)
         wide = "return document.documentElement.scrollWidth"
