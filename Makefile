@@ -15,6 +15,7 @@ PYTEST := MPLBACKEND=Agg OMP_NUM_THREADS=1 $(KEPT) $(BIN)/python -m pytest --num
 demo: .venv/torch.stamp
 	$(BIN)/dynascope imitate --out results/demo
 	$(BIN)/dynascope forecast results/demo/networks.nc --seen 0.5 --out results/demo
+	@echo "A page about your own runs, while they train: pip install 'dynascope[live]'; dynascope live runs"
 
 test: .venv/all.stamp
 	$(PYTEST)

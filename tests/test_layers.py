@@ -18,7 +18,7 @@ ROWS = [
     {"sweep"},
     {"plots"},
     {"experiments"},
-    {"results", "report", "cli", "web", "__main__"},
+    {"results", "report", "cli", "live", "__main__"},
 ]
 HOMES = {
     "torch": (
@@ -32,6 +32,8 @@ HOMES = {
     "matplotlib": ("plots", "experiments", "report.py"),
     "dask": ("sweep/cluster.py",),
     "distributed": ("sweep/cluster.py",),
+    "bokeh": ("live",),
+    "tornado": ("live",),
     "pickle": (),
 }
 

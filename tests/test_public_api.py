@@ -6,9 +6,21 @@ import pkgutil
 import pytest
 
 import dynascope
-from dynascope import LocallyElastic, SpringBlock, cli, forecasting, measure, monitor, networks, plots, steering, sweep
+from dynascope import (
+    LocallyElastic,
+    SpringBlock,
+    cli,
+    forecasting,
+    live,
+    measure,
+    monitor,
+    networks,
+    plots,
+    steering,
+    sweep,
+)
 
-PACKAGES = [dynascope, cli, forecasting, measure, monitor, networks, plots, steering, sweep]
+PACKAGES = [dynascope, cli, forecasting, live, measure, monitor, networks, plots, steering, sweep]
 
 
 def test_public_names():

@@ -4,10 +4,12 @@ from importlib.util import find_spec
 
 # package -> (its name in a sentence, the extra of dynascope that brings it)
 _EXTRAS = {
+    "bokeh": ("Bokeh", "live"),
     "dask": ("Dask", "sweep"),
     "distributed": ("Dask", "sweep"),
     "sklearn": ("scikit-learn", "data"),
     "torch": ("PyTorch", "torch"),
+    "tornado": ("Bokeh", "live"),
 }
 
 

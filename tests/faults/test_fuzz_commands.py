@@ -76,6 +76,8 @@ MEANINGFUL = {
     "duration": ("0.5", "1"),
     "dt": ("0.1", "0.05"),
     "trials": ("1", "2"),
+    "port": ("0",),
+    "host": ("127.0.0.1", "localhost"),
     "steps": ("5", "10", "40"),
     "save_points": ("2", "3", "0,0.5"),
     "blocks": ("2", "3"),
@@ -227,6 +229,17 @@ def test_show(files, more):
 )
 def test_runs_report_and_advise(place, command):
     _run(command[0], place, *command[1])
+
+
+async def _closed(_shelf, door, host, _browser, told):
+    door.close()
+    told(host)
+
+
+@given(st.lists(_readable, max_size=2), options("live", base={"--port": "0"}))
+def test_live(folders, more):
+    with mock.patch("dynascope.live.server._serve", _closed):
+        _run("live", *folders, *more)
 
 
 @given(st.lists(_readable, max_size=2), options("results"))

@@ -26,6 +26,7 @@ COMMANDS = (
     "results",
     "show",
     "runs",
+    "live",
     "advise",
     "report",
     "where",

@@ -9,7 +9,7 @@ from dynascope.monitor import courses, rules
 from dynascope.monitor.findings import Finding, NotJudged, Signs
 from dynascope.records import Json
 
-_EXAMINED = 256  # measurements that are looked at while a run goes on
+EXAMINED = 256  # measurements that are looked at while a run goes on
 
 # in the order of what is likelier a cause, for those that show at the same step
 RULES: Mapping[str, Callable[[Signs], Finding | None]] = {
@@ -118,5 +118,5 @@ def thinned(entries: Sequence[Mapping[str, Json]]) -> list[Mapping[str, Json]]:
     """
     starts = [entry for entry in entries if entry["kind"] != "measure"]
     measured = [entry for entry in entries if entry["kind"] == "measure"]
-    step = -(-len(measured) // _EXAMINED)
+    step = -(-len(measured) // EXAMINED)
     return [*starts, *reversed(measured[::-1][::step])] if step else starts

@@ -156,6 +156,24 @@ def read(folder: str | os.PathLike[str]) -> list[dict[str, Json]]:
     return _entries(path.read_bytes())[0]
 
 
+def read_on(folder: str | os.PathLike[str], place: int, most: int) -> tuple[list[dict[str, Json]], int]:
+    """Read whole entries from a byte on, some `most` bytes of them, and the byte at which to go on.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with Journal(folder) as journal:
+    ...         journal.append({"kind": "end", "step": 1})
+    ...         first, place = read_on(folder, 0, 1000)
+    ...         journal.append({"kind": "end", "step": 2})
+    ...     read_on(folder, place, 1)[0]
+    [{'kind': 'end', 'step': 2}]
+    """
+    with (Path(folder) / NAME).open("rb") as stream:
+        stream.seek(place)
+        entries, whole = _entries(stream.read(most) + stream.readline())
+    return entries, place + whole
+
+
 def status(folder: str | os.PathLike[str]) -> str:
     """Say whether a run is "finished", "live" (a process writes to it) or "stopped" before its end.
 
@@ -170,13 +188,20 @@ def status(folder: str | os.PathLike[str]) -> str:
     entries = read(folder)
     if entries and entries[-1].get("kind") == "end":
         return "finished"
-    return "live" if _held(Path(folder) / NAME) else "stopped"
+    return "live" if held(folder) else "stopped"
 
 
-def _held(path: Path) -> bool:
+def held(folder: str | os.PathLike[str]) -> bool:
+    """Whether a process writes to a run, or nobody can tell.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, Journal(folder):
+    ...     held(folder)
+    True
+    """
     if fcntl is None:
-        return True  # nobody can tell
-    with path.open("rb") as stream:
+        return True
+    with (Path(folder) / NAME).open("rb") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:  # another process has it, or the file system knows no locks

@@ -1,0 +1,3 @@
+from dynascope.live.server import serve as serve
+
+__all__: list[str]

@@ -1,0 +1,67 @@
+"""The load curve of now as the chain that it stands for, blocks and springs, over faint earlier ones."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, PlainText
+from bokeh.plotting import figure
+
+from dynascope.live.panels import GREY, PALETTE, empty_figure
+
+_TEETH = 6
+_LONGEST = 22  # letters of a layer's name at the axis
+
+
+def springs(loads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Points of a zigzag from block to block.
+
+    >>> springs(np.array([1.0, 0.0]))[0][[0, -1]].tolist()
+    [0.0, 1.0]
+    """
+    if len(loads) < 2:
+        return np.zeros(0), np.zeros(0)
+    share = np.concatenate([[0.0], (np.arange(2 * _TEETH) + 0.5) / (2 * _TEETH) * 0.6 + 0.2, [1.0]])
+    swing = np.concatenate([[0.0], np.tile([1.0, -1.0], _TEETH), [0.0]])
+    places = np.arange(len(loads) - 1)[:, None] + share  # (spring, point)
+    height = loads[:-1, None] + np.diff(loads)[:, None] * share + 0.035 * np.ptp(loads) * swing
+    return places.ravel(), height.ravel()
+
+
+class Chain:
+    """A figure, and what is put into it."""
+
+    def __init__(self) -> None:
+        self._earlier = ColumnDataSource({"xs": [], "ys": [], "step": []})
+        self._springs = ColumnDataSource({"x": [], "y": []})
+        self.blocks = ColumnDataSource({"x": [], "y": [], "name": [], "work": []})
+        self.figure = self._draw()
+
+    def _draw(self) -> figure:
+        plot = empty_figure("load curve, as a chain of blocks and springs", y_axis_label="load D")
+        plot.height = 340
+        plot.multi_line("xs", "ys", source=self._earlier, color=GREY, alpha=0.3)
+        plot.line("x", "y", source=self._springs, color=PALETTE[0], line_width=1.5)
+        blocks = plot.scatter("x", "y", source=self.blocks, marker="square", size=14, color=PALETTE[1])
+        tips = [("layer", "@name"), ("load", "@y{0.000}"), ("work", "@work{0.000}")]
+        plot.add_tools(HoverTool(tooltips=tips, renderers=[blocks]))
+        plot.xaxis.major_label_orientation = 0.5
+        plot.xgrid.visible = False
+        return plot
+
+    def name_layers(self, names: Sequence[str]) -> None:
+        """Write the names of layers at the axis, as plain text whatever they hold."""
+        axis = self.figure.xaxis[0]
+        axis.ticker = FixedTicker(ticks=list(range(len(names))))
+        short = [each if len(each) <= _LONGEST else f"{each[: _LONGEST - 1]}…" for each in names]
+        axis.major_label_overrides = {place: PlainText(text=each) for place, each in enumerate(short)}
+
+    def show(self, names: Sequence[str], loads: np.ndarray, earlier: Sequence[tuple[int, np.ndarray]]) -> None:
+        """Put the curve of now, and the earlier ones where they changed."""
+        if [step for step, _ in earlier] != list(self._earlier.data["step"]):
+            curves = [loads.tolist() for _, loads in earlier]
+            xs = [list(range(len(each))) for each in curves]
+            self._earlier.data = {"xs": xs, "ys": curves, "step": [step for step, _ in earlier]}
+        x, y = springs(loads)
+        self._springs.data = {"x": x, "y": y}
+        work = np.concatenate([[np.nan], -np.diff(loads)])[: len(loads)]
+        self.blocks.data = {"x": np.arange(len(loads)), "y": loads, "name": list(names)[: len(loads)], "work": work}

@@ -1,0 +1,171 @@
+"""The place of comparison: two or more runs over the same axes, and their final values with differences."""
+
+import contextlib
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+
+import numpy as np
+from bokeh.document import Document
+from bokeh.layouts import row
+from bokeh.models import ColumnDataSource, CustomJS, HoverTool, RadioButtonGroup, StringFormatter, TableColumn
+from bokeh.plotting import figure
+
+from dynascope.live.panels import GRID, PALETTE, WIDGET, as_text, empty_figure, plain_legend
+from dynascope.live.runs import TICK, table_of
+from dynascope.live.sending import send
+from dynascope.live.shelf import Shelf
+from dynascope.live.sweeps import Sweeps
+from dynascope.live.tailing import SERIES, Course
+from dynascope.monitor.tables import short
+
+MOMENTS = ("newest", "equal step", "equal loss")
+_CURVES = 1000  # load curves of a run between which the moment is looked for
+_LOSSES = ("train_loss", "probe_loss")
+_ADDRESS = """
+const url = new URL(window.location.href);
+url.searchParams.delete("run");
+for (const place of source.selected.indices) url.searchParams.append("run", source.data.run[place]);
+window.history.replaceState(null, "", url);
+"""
+
+
+@dataclass
+class _Shown:
+    """A run that was chosen, and what the browser has of it."""
+
+    course: Course
+    source: ColumnDataSource = field(default_factory=lambda: ColumnDataSource({each: [] for each in ("step", *SERIES)}))
+    loads: ColumnDataSource = field(default_factory=lambda: ColumnDataSource({"x": [], "y": []}))
+    sent: tuple[int, int] = (-1, 0)
+
+
+def loss_of(course: Course) -> np.ndarray:
+    """The training loss of a run, or else that on the probe, at every measurement."""
+    name = next((each for each in _LOSSES if each in course.known), _LOSSES[0])
+    return np.array(course.columns[name])
+
+
+def curves_at(courses: Sequence[Course], moment: str) -> list[tuple[int, np.ndarray]]:
+    """Step and load curve of each run: the newest, at the last step that all have, or at the least loss that all had.
+
+    >>> curves_at([], "newest")
+    []
+    """
+    if moment == "newest" or not all(each.curves for each in courses):
+        return [(int(each.columns["step"][-1]) if len(each) else 0, each.loads) for each in courses]
+    if moment == "equal step":
+        last = min((each.columns["step"][-1] for each in courses), default=0.0)
+        return [_nearest(each, last) for each in courses]
+    reached = max((float(np.nanmin(loss_of(each), initial=np.inf)) for each in courses), default=0.0)
+    first = [np.flatnonzero(loss_of(each) <= reached) for each in courses]
+    steps = [each.columns["step"][found[0] if len(found) else -1] for each, found in zip(courses, first, strict=True)]
+    return [_nearest(each, step) for each, step in zip(courses, steps, strict=True)]
+
+
+def _nearest(course: Course, step: float) -> tuple[int, np.ndarray]:
+    return min(course.curves, key=lambda curve: abs(step - curve[0]))
+
+
+def final_table(courses: Mapping[str, Course]) -> str:
+    """Newest value of every number by run, and how much each differs from the first run, as text in columns."""
+    names = list(courses)
+    lines = [["", *names, *(f"{name} − {names[0]}" for name in names[1:])]]
+    for series in SERIES:
+        columns = [np.array(each.columns[series]) for each in courses.values()]
+        values = [float(each[np.isfinite(each)][-1]) if np.isfinite(each).any() else np.nan for each in columns]
+        if np.isfinite(values).any():
+            lines.append([series.replace("_", " "), *map(short, values), *(short(v - values[0]) for v in values[1:])])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
+
+
+class Compare:
+    """What one browser sees of runs side by side."""
+
+    def __init__(
+        self, doc: Document, shelf: Shelf, workers: Executor, wanted: Sequence[str], given: Mapping[str, str]
+    ) -> None:
+        self._shelf, self._chosen = shelf, dict[str, _Shown]()
+        self._table = ColumnDataSource(self._rows())
+        self._moment = RadioButtonGroup(labels=list(MOMENTS), active=0, width=300, stylesheets=[WIDGET])
+        self._moment.on_change("active", lambda _attr, _old, _new: self._show())
+        self._said, self._values = as_text("said"), as_text("values", table=True)
+        self._panels = row(sizing_mode="stretch_width", stylesheets=[GRID])
+        columns = [TableColumn(field=each, title=each, formatter=StringFormatter()) for each in ("run", "state")]
+        runs = table_of(self._table, columns, len(shelf.runs), most=8)
+        runs.selectable = "checkbox"
+        self._mark(wanted)
+        self._choose(self._table.selected.indices)
+        self._table.selected.on_change("indices", lambda _attr, _old, new: self._choose(new))
+        self._table.selected.js_on_change("indices", CustomJS(args={"source": self._table}, code=_ADDRESS))
+        self._sweeps = Sweeps(doc, workers, shelf.sweeps, given)
+        with doc.models.freeze():
+            for part in (runs, self._moment, self._said, self._panels, self._values, *self._sweeps.parts()):
+                doc.add_root(part)
+        doc.add_periodic_callback(self.tick, TICK)
+
+    def _rows(self) -> dict[str, list[str]]:
+        return {"run": list(self._shelf.runs), "state": [each.word for each in self._shelf.runs.values()]}
+
+    def _mark(self, names: Collection[str]) -> None:
+        self._table.selected.indices = [i for i, name in enumerate(self._table.data["run"]) if name in names]
+
+    def _choose(self, places: Sequence[int]) -> None:
+        runs = self._table.data["run"]
+        names = [runs[place] for place in sorted(places) if runs[place] in self._shelf.runs]
+        new = {}
+        for name in names:
+            with contextlib.suppress(OSError):  # gone since the last look
+                folder = self._shelf.runs[name].folder
+                new[name] = self._chosen.get(name) or _Shown(Course(folder, curves=_CURVES))
+        self._chosen = new
+        self._panels.children = [self._over_steps(), self._over_layers()] if new else []
+        self._show()
+
+    def _over_steps(self) -> figure:
+        plot = empty_figure("loss", x_axis_label="step", y_axis_label="loss")
+        for place, (name, each) in enumerate(self._chosen.items()):
+            known = next((series for series in _LOSSES if series in each.course.known), _LOSSES[0])
+            line = plot.line("step", known, source=each.source, line_width=2, **_style(place, name))
+            tips = [("step", "@step{0}"), ("loss", f"@{known}{{0.0000}}")]
+            plot.add_tools(HoverTool(tooltips=tips, renderers=[line], visible=False))
+        plain_legend(plot)
+        return plot
+
+    def _over_layers(self) -> figure:
+        plot = empty_figure("load curves", x_axis_label="layer", y_axis_label="load D")
+        for place, (name, each) in enumerate(self._chosen.items()):
+            plot.line("x", "y", source=each.loads, line_width=2, **_style(place, name))
+            plot.scatter("x", "y", source=each.loads, marker="square", size=8, **_style(place, name))
+        plot.add_tools(HoverTool(tooltips=[("layer", "@x"), ("load", "@y{0.000}")], renderers=plot.renderers[1::2]))
+        plain_legend(plot)
+        return plot
+
+    def tick(self) -> None:
+        """Send what is new."""
+        self._sweeps.offer(self._shelf.sweeps)
+        if (rows := self._rows()) != self._table.data:
+            self._table.data = rows
+            self._mark(self._chosen)
+        before = [each.sent for each in self._chosen.values()]
+        for each in self._chosen.values():
+            with contextlib.suppress(OSError):
+                each.course.read_on()
+            each.sent = send(each.course, each.source, *each.sent)
+        if before != [each.sent for each in self._chosen.values()]:
+            self._show()
+
+    def _show(self) -> None:
+        """Put load curves of the chosen moment, and the table of values."""
+        courses = {name: each.course for name, each in self._chosen.items()}
+        found = curves_at(list(courses.values()), MOMENTS[self._moment.active])
+        for each, (_, loads) in zip(self._chosen.values(), found, strict=True):
+            each.loads.data = {"x": np.arange(len(loads)), "y": loads}
+        steps = "; ".join(f"{name} at step {step}" for name, (step, _) in zip(courses, found, strict=True))
+        self._said.text = f"load curves: {steps}" if courses else "choose two or more runs"
+        self._values.text = final_table(courses) if courses else ""
+
+
+def _style(place: int, name: str) -> dict[str, str]:
+    return {"color": PALETTE[place % len(PALETTE)], "legend_label": name}

@@ -1,0 +1,107 @@
+"""Pictures of numbers over steps, in Bokeh."""
+
+from collections.abc import Sequence
+
+from bokeh.core.property.vectorization import Field
+from bokeh.models import CDSView, ColumnDataSource, CustomJSFilter, CustomJSTransform, HoverTool, PreText, Slider
+from bokeh.plotting import figure
+
+PALETTE = ("#2b8cc4", "#d9631e", "#12996f", "#b8659a")  # seen on white and on black
+GREY = "#7a7a7a"  # of text, on white and on black alike
+HEIGHT = 260
+GRID = """
+:host { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); gap: 12px }
+"""
+WIDGET = """
+@media (prefers-color-scheme: dark) {
+  .bk-input, .bk-btn, .bk-btn:hover { background: #222; color: #ddd; border-color: #555 }
+  .bk-btn.bk-active { background: #444 }
+  .noUi-target { background: #333; border-color: #555; box-shadow: none }
+  .noUi-connects .noUi-connect { background: #777 }
+}
+"""
+_TEXT = ":host pre { white-space: pre-wrap; overflow-wrap: anywhere; font: inherit; margin: 0 }"
+_TABLE = ":host { overflow-x: auto } :host pre { margin: 0 }"
+
+# a line between numbers that were measured seldom, and their running mean
+_SMOOTH = """
+const steps = source.data.step, whole = Float64Array.from(xs);
+let last = -1;
+for (let i = 0; i < xs.length; i++) {
+  if (!isFinite(xs[i])) continue;
+  for (let j = last + 1; last >= 0 && j < i; j++)
+    whole[j] = xs[last] + (xs[i] - xs[last]) * (steps[j] - steps[last]) / (steps[i] - steps[last]);
+  last = i;
+}
+let mean = NaN;
+return whole.map((x) => isFinite(x) ? (mean = isFinite(mean) ? slider.value * mean + (1 - slider.value) * x : x) : x);
+"""
+_FEW = "return source.length <= 200 ? null : []"  # points take a browser long to draw
+
+
+def smoothing(source: ColumnDataSource, slider: Slider) -> CustomJSTransform:
+    """The running mean of a column, computed in the browser: nothing is sent when the slider moves."""
+    return CustomJSTransform(args={"source": source, "slider": slider}, v_func=_SMOOTH)
+
+
+def empty_figure(title: str, **options: object) -> figure:
+    """A figure in colours that are read on light and on dark pages.
+
+    >>> empty_figure("loss").title.text
+    'loss'
+    """
+    tools = "pan,box_zoom,wheel_zoom,reset,save"
+    plot = figure(title=title, height=HEIGHT, sizing_mode="stretch_width", tools=tools, **options)
+    plot.toolbar.logo = None
+    plot.toolbar.autohide = True
+    plot.background_fill_color = plot.border_fill_color = plot.outline_line_color = None
+    plot.title.text_color = GREY
+    for axis in plot.axis:
+        axis.axis_label_text_color = axis.major_label_text_color = axis.axis_line_color = GREY
+        axis.major_tick_line_color = axis.minor_tick_line_color = GREY
+        axis.axis_label_text_font_style = "normal"
+    plot.grid.grid_line_color = GREY
+    plot.grid.grid_line_alpha = 0.2
+    return plot
+
+
+def over_steps(
+    title: str, names: Sequence[str], source: ColumnDataSource, smooth: CustomJSTransform, *, log: bool
+) -> figure:
+    """Draw columns of a source over steps, on a linear or a logarithmic axis.
+
+    >>> slider, source = Slider(start=0, end=1, value=0), ColumnDataSource({"step": [], "train_loss": []})
+    >>> over_steps("loss", ["train_loss"], source, smoothing(source, slider), log=True).y_scale
+    LogScale(...)
+    """
+    plot = empty_figure(title, y_axis_type="log" if log else "linear", x_axis_label="step")
+    few = CDSView(filter=CustomJSFilter(code=_FEW))
+    for name, colour in zip(names, PALETTE, strict=False):
+        plot.line("step", name, source=source, color=colour, alpha=0.3)
+        plot.scatter("step", name, source=source, view=few, color=colour, alpha=0.3, size=4)
+        plot.line(
+            "step", Field(name, smooth), source=source, color=colour, line_width=2, legend_label=name.replace("_", " ")
+        )
+    tips = [("step", "@step{0}"), *((name.replace("_", " "), f"@{name}{{0.0000}}") for name in names)]
+    plot.add_tools(HoverTool(tooltips=tips, renderers=plot.renderers[:1], mode="vline"))
+    plain_legend(plot)
+    return plot
+
+
+def plain_legend(plot: figure) -> None:
+    """A legend without a box, whose entries hide their lines."""
+    plot.legend.background_fill_alpha = plot.legend.border_line_alpha = 0.0
+    plot.legend.label_text_color = GREY
+    plot.legend.label_text_font_size = "11px"
+    plot.legend.spacing = 0
+    plot.legend.click_policy = "hide"
+
+
+def as_text(name: str, *, bold: bool = False, table: bool = False) -> PreText:
+    """Text that is shown as it is: no markup, no formulas; where it is a table, in columns.
+
+    >>> as_text("status").disable_math
+    True
+    """
+    style = [_TEXT, ":host pre { font-weight: 600 }"] if bold else [_TABLE] if table else [_TEXT]
+    return PreText(text="", name=name, disable_math=True, sizing_mode="stretch_width", stylesheets=style)

@@ -1,0 +1,35 @@
+"""What goes to the browser: of a run what is new and nothing else; of long work what came of it, when it is done."""
+
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from functools import partial
+from typing import Any
+
+import numpy as np
+from bokeh.document import Document
+from bokeh.models import ColumnDataSource
+
+from dynascope.live.tailing import Course
+
+
+def send(course: Course, source: ColumnDataSource, renewed: int, shown: int) -> tuple[int, int]:
+    """Stream the records that a source does not have; all of them only where earlier ones were replaced.
+
+    renewed, shown: what the call before this one gave, (-1, 0) at first
+    """
+    if course.renewed != renewed:
+        source.data = {name: np.array(column) for name, column in course.columns.items()}
+    elif len(course) > shown:
+        source.stream({name: column[shown:].tolist() for name, column in course.columns.items()})
+    return course.renewed, len(course)
+
+
+def later(doc: Document, workers: Executor, work: Callable[[], Any], then: Callable[[Future[Any]], None]) -> None:
+    """Work in a thread, so that all pages go on meanwhile, and let one of them take what comes of it."""
+
+    def done(future: Future[Any]) -> None:
+        with contextlib.suppress(Exception):  # the page may be closed by now, whatever Bokeh says then
+            doc.add_next_tick_callback(partial(then, future))
+
+    workers.submit(work).add_done_callback(done)
