@@ -1,8 +1,7 @@
 r"""Batches: results of many small tasks in one file that only grows, `results/batches.bin`.
 
-A file for each result costs 8 kB and milliseconds, so 100,000 of them cost more than the work itself. Here the results
-of about a second of work are one batch, results that differ in values only are stacked into one array for each
-variable, and a batch is added to the end of the file in one go:
+The results of about a second of work are one batch; those that differ in values only are stacked into one array for
+each variable; and a batch is added to the end of the file in one go:
 
     mark, lengths and sums of head and body    52 bytes
     head    JSON: addresses of the finished tasks, failures of the others, seconds of work, when it came in
@@ -12,15 +11,14 @@ variable, and a batch is added to the end of the file in one go:
   lengths, dropped by the next sweep, and computed again. That is all that can be lost.
 - Sums (BLAKE2b) tell damage. A damaged body costs its own batch, whose head still says which tasks these were; after a
   damaged head the next batch is found by its mark.
-- To count what is finished only heads are read. To gather, stacked arrays are put together as they are; no dataset is
-  ever made for a single task.
+- To count what is finished only heads are read. To gather, stacked arrays are put together as they are.
 - One program writes, the one that holds the folder's lock; workers send it whole batches. A result is found by its
   address whatever batch it came in, so that batches may be sized by time.
 - Nothing in it is code: JSON that must follow a schema, and numbers.
-
-netCDF for each flush would do the same in ten times the time and space, and could not grow: HDF5 files that are killed
-while they are written cannot be opened at all.
 """
+
+# Why not netCDF: a file for each result costs 8 kB and milliseconds, more than a small task itself, and one that grows
+# would be lost, for HDF5 cannot open what was killed while it was written.
 
 import hashlib
 import json

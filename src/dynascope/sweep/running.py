@@ -50,7 +50,7 @@ def sweep(
     """Run an experiment at every point of a grid, and gather the results in one dataset.
 
     experiment: a function of one configuration, a `Workload`, a model family, or an experiment of the registry
-    grid: lists of values, {"slope": [0, 0.5], "dropout": [0, 0.1]}: all combinations; or a list of configurations
+    grid: lists of values, {"slope": [0, 0.5]}: all combinations; or a list of configurations
     out: folder for results. What lies there under the same source, configuration and seed is not computed again.
     seeds: how many (from 0), or a list; without it the experiment's own
     fixed: values of parameters that do not vary
@@ -61,12 +61,11 @@ def sweep(
     pack_seconds: configurations that can be trained together are packed into tasks of about this length on one core
     timeout: seconds to wait for the scheduler's answer
     trust_network: also accept a scheduler without TLS: whoever reaches it runs code as you
-    price: of one worker for an hour; what the sweep will take and cost is then said before it starts, or after its
-        first tasks where nothing is known of them
+    price: of one worker for an hour; then what the sweep will take and cost is said first
     reference: how `dynascope sweep retry` finds the experiment again
 
-    A task that raises leaves its traceback in the folder and a warning at the end, and the others go on. The program
-    may be stopped or killed at any moment; the same call goes on where it was. More: docs/sweep.md.
+    A task that raises leaves its traceback in the folder, and the others go on. The program may be killed at any
+    moment; the same call goes on where it was. More: docs/sweep.md.
 
     >>> import tempfile
     >>> def decay(time, rate=1.0):
