@@ -21,7 +21,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 STAND_IN = "spring_block/left_friction"
 # their blocks take seconds: run in CI
 LONG = {"deep-linear", "elastic", "imitate", "layerwise", "mode-equation", "multilinear", "networks", "phases"}
-LONG |= {"findings", "spring-block", "sweep"}
+LONG |= {"findings", "spring-block", "sweep", "watch"}
 
 
 def _blocks(page):

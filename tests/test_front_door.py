@@ -99,6 +99,7 @@ print(json.dumps([call(["dynascope", *line.split()]) for line in sys.argv[1:]]))
 """
 
 
+@pytest.mark.ci
 def test_the_base_installation_does_all_but_train_networks(record, tmp_path):
     lines = [
         "--help",

@@ -49,6 +49,7 @@ def test_what_is_trained_is_what_forecasts(lesson):
     assert float(loss - shrunk) == pytest.approx(float(ours.mean()), rel=1e-4)
 
 
+@pytest.mark.ci
 def test_learning_makes_forecasts_better(lesson):
     weight = np.ones(len(lesson.last))
 

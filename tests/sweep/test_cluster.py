@@ -246,6 +246,7 @@ def test_a_scheduler_in_another_process_serves_the_same_command_by_its_address(t
     assert digests(tmp_path) == calm(4)
 
 
+@pytest.mark.ci
 def test_a_task_that_kills_every_worker_is_given_up_and_the_others_finish(tmp_path, monkeypatch):
     with (
         distributed.LocalCluster(
@@ -297,6 +298,7 @@ def test_bad_schedulers(tmp_path, scheduler, message):
         sweep(walk, {"drift": [0.0]}, tmp_path, scheduler=scheduler)
 
 
+@pytest.mark.ci
 def test_a_script_without_a_guard_is_told_so(tmp_path, environment):
     """Workers import the script that starts them: without the guard they would start sweeps of their own."""
     (tmp_path / "program.py").write_text(
