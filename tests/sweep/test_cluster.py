@@ -189,7 +189,7 @@ def test_a_scheduler_is_found_by_its_address(tmp_path, calm):
         threads_per_worker=1,
         processes=False,
         protocol="tcp://",
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",  # None listens at 8787, where another may be
         local_directory=str(tmp_path / "scratch"),
     ) as cluster:
         assert cluster.scheduler_address.startswith("tcp://127.0.0.1:")
@@ -209,7 +209,7 @@ def test_a_worker_hands_back_what_does_not_fit_into_its_time(tmp_path, monkeypat
         threads_per_worker=1,
         processes=False,
         protocol="tcp://",
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",  # None listens at 8787, where another may be
         local_directory=str(tmp_path / "scratch"),
     ) as cluster:
         table = sweep(walk, pauses, tmp_path / "out", fixed={"log": str(log)}, scheduler=cluster)
