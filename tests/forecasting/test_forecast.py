@@ -209,7 +209,10 @@ def test_noise_is_in_the_band_one_record_ahead():
 def test_a_log_may_begin_late(first, last):
     rng, trials = np.random.default_rng(2), 20
     step, power = np.linspace(first, last, 60), rng.uniform(0.2, 0.8, (trials, 1))
-    curve = lambda step: 1 + (0.1 + step / 100) ** -power  # noqa: E731
+
+    def curve(step):
+        return 1 + (0.1 + step / 100) ** -power
+
     noise = 0.002 * rng.standard_normal((trials, 60))
     found = forecast(_trials(step, curve(step) + noise), until=1500)["loss"].isel(step=-1)
     end = curve(np.array([1500.0]))[:, 0]
@@ -221,7 +224,10 @@ def test_a_log_may_begin_late(first, last):
 def test_a_steep_beginning_does_not_decide():
     rng, trials, step = np.random.default_rng(3), 10, np.arange(0.0, 10_000.0, 10.0)
     power, turn = rng.uniform(0.3, 0.7, (trials, 1)), rng.uniform(5, 50, (trials, 1))
-    curve = lambda step: 2 + 8 * (1 + step / turn) ** -power  # noqa: E731
+
+    def curve(step):
+        return 2 + 8 * (1 + step / turn) ** -power
+
     value = curve(step) + 0.02 * rng.standard_normal((trials, len(step)))
     end = curve(np.array([30_000.0]))[:, 0]
     whole, later = (

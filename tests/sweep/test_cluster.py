@@ -182,16 +182,21 @@ def elsewhere(tmp_path_factory, certificates, environment):
         process.wait()
 
 
-@pytest.mark.ci
-def test_a_scheduler_is_found_by_its_address(tmp_path, calm):
-    with distributed.LocalCluster(
+def _cluster_here(folder):
+    """One worker in a thread of this process."""
+    return distributed.LocalCluster(
         n_workers=1,
         threads_per_worker=1,
         processes=False,
         protocol="tcp://",
         dashboard_address="127.0.0.1:0",  # None listens at 8787, where another may be
-        local_directory=str(tmp_path / "scratch"),
-    ) as cluster:
+        local_directory=str(folder / "scratch"),
+    )
+
+
+@pytest.mark.ci
+def test_a_scheduler_is_found_by_its_address(tmp_path, calm):
+    with _cluster_here(tmp_path) as cluster:
         assert cluster.scheduler_address.startswith("tcp://127.0.0.1:")
         sweep(walk, GRID, tmp_path, fixed={"pause": 0.02}, scheduler=cluster.scheduler_address, trust_network=True)
     assert digests(tmp_path) == calm(1)
@@ -204,14 +209,7 @@ def test_a_worker_hands_back_what_does_not_fit_into_its_time(tmp_path, monkeypat
     monkeypatch.setattr("dynascope.sweep.cluster.BATCH_SECONDS", 0.3)
     pauses = [{"drift": float(each), "pause": 0.001 if each < 100 else 0.1} for each in range(130)]
     log = tmp_path / "log"
-    with distributed.LocalCluster(
-        n_workers=1,
-        threads_per_worker=1,
-        processes=False,
-        protocol="tcp://",
-        dashboard_address="127.0.0.1:0",  # None listens at 8787, where another may be
-        local_directory=str(tmp_path / "scratch"),
-    ) as cluster:
+    with _cluster_here(tmp_path) as cluster:
         table = sweep(walk, pauses, tmp_path / "out", fixed={"log": str(log)}, scheduler=cluster)
     assert (table["outcome"] == "finished").all()
     assert len(log.read_text().splitlines()) == 130, "nothing is computed twice"

@@ -27,7 +27,7 @@ def _solve(values: Values) -> dict[str, Drawn]:
     points = run["point"].transpose("trial", "time", "class", "sample", "feature").values
     with np.errstate(divide="ignore"):  # without noise nothing spreads
         apart = np.log(points.var(3).sum(-1).mean(-1) / means.var(2).sum(-1))[:, 1:].mean(0)
-        law = np.log(_within(values, times)[1:] / _between(model, times)[1:])
+        law = np.log(_within(values, times)[1:] / _between(model, times, path)[1:])
     return {
         _LOGITS.title: Drawn(
             {"x": times, **{name: each[0] for name, each in own.items()}},
@@ -42,11 +42,11 @@ def _within(values: Values, times: np.ndarray) -> np.ndarray:
     return np.asarray(3 * (1 - 1 / _SAMPLES) * values["noise"] ** 2 * times)
 
 
-def _between(model: LocallyElastic, times: np.ndarray) -> np.ndarray:
+def _between(model: LocallyElastic, times: np.ndarray, path: np.ndarray) -> np.ndarray:
     """Expected tr Σb: that of the mean path, and what the noise of the class means adds."""
     spread = model.covariance(times, _SAMPLES).reshape(len(times), 3, 3, 3, 3)  # (time, class, feature, class, feature)
     own, all_pairs = np.einsum("tkfkf->t", spread), np.einsum("tkflf->t", spread)
-    return np.asarray(model.mean_path(times, _START).var(1).sum(-1) + own / 3 - all_pairs / 9)
+    return np.asarray(path.var(1).sum(-1) + own / 3 - all_pairs / 9)
 
 
 def _lines(values: Values) -> str:
