@@ -68,11 +68,15 @@ def at_least(share: Tensor, key: Tensor, shape: Sequence[int]) -> Tensor:
     0.75
     """
     size = math.prod(shape)
-    # the ^ 0 keeps the compiler from folding places into addresses, which are too narrow for what comes next
-    place = torch.arange(1, -(-size // 4) + 1, device=key.device) ^ 0
-    bits = mix(key + place * _GOLDEN)
-    quarters = [(bits >> by).to(torch.int16) for by in (0, 16, 32, 48)]  # older vmap knows no view as int16
-    drawn = torch.stack(quarters, dim=-1).flatten()[:size].view(tuple(shape))
+    if torch.compiler.is_compiling():  # each number is made anew where it is used, and none is written
+        # the ^ 0 keeps the compiler from folding places into addresses, which are too narrow for what comes next
+        place = torch.arange(size, device=key.device).view(tuple(shape)) ^ 0
+        bits = mix(key + ((place >> 2) + 1) * _GOLDEN)
+        drawn = (bits >> ((place & 3) * 16)).to(torch.int16)
+    else:
+        bits = mix(key + torch.arange(1, -(-size // 4) + 1, device=key.device) * _GOLDEN)
+        quarters = [(bits >> by).to(torch.int16) for by in (0, 16, 32, 48)]  # older vmap knows no view as int16
+        drawn = torch.stack(quarters, dim=-1).flatten()[:size].view(tuple(shape))
     return drawn >= (share * 2**16).round() - 2**15
 
 

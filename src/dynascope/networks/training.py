@@ -18,14 +18,17 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
 
+from dynascope.data.folder import data_folder
 from dynascope.networks import draws
-from dynascope.networks.capture import can_compile, captured
+from dynascope.networks.capture import captured, seconds
+from dynascope.networks.choice import fastest
 from dynascope.networks.network import Dropout, Linear, Network
+from dynascope.networks.products import exact_as, of_bfloat16, said
 from dynascope.networks.settings import Settings, initial_state
+from dynascope.networks.ways import WAYS, Pass, worth_trying
 
 _BETAS, _TINY = (0.9, 0.999), 1e-8  # Adam's, as in its paper
 _BLOCK_STEPS, _BLOCK_DRAWS = 512, 1 << 21  # batch orders are made for some steps at a time
-_COMPILED = 1 << 15  # samples in a step of all trials from which compiling, half a minute, pays
 _HELD = {"cuda": 1 << 29}  # numbers of features that are held at a time; 1 << 24 elsewhere
 
 
@@ -37,6 +40,7 @@ class Trainer:
     keep_drawn: also keep the outputs of the drawn samples, before each update
     start: parameters and buffers (trial, …) by name that are not drawn but given; with trained="last" they are features
         of a network that stays as it is, in evaluation mode
+    planned: steps that will be taken, as far as known: what a search for the fastest way may cost
 
     >>> from dynascope.networks import LeNet
     >>> settings = Settings(trials=np.arange(2), learning_rate=np.full(2, 0.1))
@@ -55,10 +59,11 @@ class Trainer:
         *,
         keep_drawn: bool = False,
         start: Mapping[str, Tensor] | None = None,
+        planned: int = 0,
     ) -> None:
         self.network, self.settings = copy.deepcopy(network), settings
         self.device, self.dtype = torch.device(settings.device), getattr(torch, settings.precision)
-        self.size, self.keep_drawn = len(settings.trials), keep_drawn
+        self.size, self.keep_drawn, self.planned = len(settings.trials), keep_drawn, planned
         self.parameters, self.buffers = initial_state(network, settings)
         for name, given in (start or {}).items():
             (self.parameters if name in self.parameters else self.buffers)[name].copy_(given)
@@ -71,9 +76,9 @@ class Trainer:
         self.turned: dict[str, np.ndarray] = {}
         self._per_trial()
         self.steps_done, self.changes = 0, 0
+        self.way: str | None = None  # in which steps are taken, once one was
         self.mutable = self._fresh_state()
         self.drawn: list[np.ndarray] = []
-        self._graph: torch.cuda.CUDAGraph | None = None
 
     def inputs(self, x: np.ndarray) -> Tensor:
         """Move inputs to the device; whole numbers stay whole."""
@@ -111,11 +116,12 @@ class Trainer:
         layers = {n: layer for n, layer in self.network.named_modules() if isinstance(layer, Dropout)}
         self.drops = "dropout" in self.turned or any(bool(self.buffers[f"{name}.dropout"].any()) for name in layers)
         self.dropouts = list(layers.values())
-        self.key_names = [f"{name}.key" for name in layers if self.drops]
-        self.noisy = bool(self.key_names) or self.spoiled is not None or self.noisy_inputs
+        self.key_numbers = {f"{name}.key": draws.DROPOUT + n for n, name in enumerate(layers) if self.drops}
+        self.noisy = bool(self.key_numbers) or self.spoiled is not None or self.noisy_inputs
         self.plain = given.optimizer == "sgd" and not any(given.momentum)
         self.at_once = self._layers_at_once() if self.plain else {}
-        self._pass = self._over_trials()
+        self._pass: Pass | None = None  # both are made by the first step
+        self._graph: torch.cuda.CUDAGraph | None = None
 
     def _layers_at_once(self) -> dict[str, tuple[str, str]]:
         """Weights that plain SGD can update by the product of two factors: (stage that the layer reads, bias).
@@ -166,7 +172,8 @@ class Trainer:
             keys = draws.keys(self.noise_keys, step)
             x, y = self._spoil(x, y, keys)
         held = self._held()
-        seen = self._forward(held, x, dict.fromkeys(self.key_names, keys) if self.key_names else {})
+        own = {name: draws.keys(keys, number) for name, number in self.key_numbers.items()}
+        seen = self._pass(held, {**self.buffers, **own}, x)
         outputs = seen["logits"]
         losses = self._losses(outputs, y).mean(1)
         # plain SGD: the learning rates go in here, which saves a pass over all gradients
@@ -193,22 +200,6 @@ class Trainer:
             own = held[bias].detach()[:, None].expand(-1, self.settings.batch_size, -1)
             held |= {weight: held[weight].detach(), bias: own.requires_grad_()}
         return held
-
-    def _forward(self, held: dict[str, Tensor], x: Tensor, keys: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Outputs `logits` (trial, draw, class) of inputs (trial, draw, …), and what layers read that need it."""
-        return self._pass(held, {**self.buffers, **keys}, x)
-
-    def _over_trials(self) -> Callable[..., dict[str, Tensor]]:
-        """The forward pass of all trials; compiled where large convolutional networks need few passes over memory."""
-        at = tuple(stage for stage, _ in self.at_once.values())
-
-        def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Any:
-            found = functional_call(self.network, (parameters, buffers), (x, at))
-            return found if at else {"logits": found}
-
-        large = self.size * self.settings.batch_size >= _COMPILED and self.device.type == "cuda"
-        convolves = any(isinstance(layer, torch.nn.Conv2d) for layer in self.network.modules())
-        return torch.compile(vmap(one)) if large and convolves and can_compile() else vmap(one)
 
     @torch.no_grad()
     def _look(self, x: Tensor, at: Sequence[str], trials: slice | Tensor) -> Any:
@@ -318,17 +309,59 @@ class Trainer:
                 layer.train(self.drops and self.learns)  # without any dropout nothing is drawn
             self.order[:count] = self.batches(self.steps_done, count)
             self.position.zero_()
-            if self.device.type == "cuda" and self._graph is None:
-                self._graph = captured(self._step, self.device, [*self.mutable.values(), self.position])
-            for _ in range(count):
-                if self._graph is None:
-                    self._step()
-                else:
-                    self._graph.replay()
+            if self._pass is None:
+                self._begin()
+            with exact_as(self.settings.products):
+                for _ in range(count):
+                    self._step() if self._graph is None else self._graph.replay()
             if self.keep_drawn:
                 self.drawn.append(self.drawn_now[:count].cpu().numpy().swapaxes(0, 1).copy())
             self.steps_done += count
             steps -= count
+
+    def _begin(self) -> None:
+        """Find the way to step all trials, in the mode that the network is in, and take it."""
+        way = self.settings.way
+        if way == "auto":
+            way = self._fastest() if self.device.type == "cuda" else "stacked"
+        if way != self.way or self._pass is None:
+            self._take(way)
+
+    def _fastest(self) -> str:
+        given = self.settings
+        facts = {
+            "network": repr(self.network),
+            "batch": [self.size, given.batch_size, *self.network.shape],
+            "step": [given.optimizer, given.precision, given.products, given.trained, self.drops, self.noisy_inputs],
+            "on": [torch.cuda.get_device_name(self.device), torch.__version__],
+        }
+        ways = worth_trying(self.network, self.size, given.precision)
+        steps = self.planned - self.steps_done
+        return fastest(ways, self._attempt, steps=steps, facts=facts, folder=data_folder())
+
+    def how(self) -> dict[str, str | None]:
+        """What a record says of how steps were taken: it changes numbers by rounding only."""
+        return {"way": self.way, "products": said(self.settings.products, self.device)}
+
+    def _take(self, way: str) -> None:
+        """Step in this way from now on; on a GPU a step is captured."""
+        stages = tuple(stage for stage, _ in self.at_once.values())
+        self._graph, self._pass, self.way = None, WAYS[way](self.network, stages), way
+        if self.settings.products == "bfloat16":
+            self._pass = of_bfloat16(self._pass, self.device)
+        if self.device.type == "cuda":
+            with exact_as(self.settings.products):
+                self._graph = captured(self._step, self.device, self._changed())
+
+    def _attempt(self, way: str) -> float:
+        """Seconds that a step takes in this way."""
+        self._take(way)
+        assert self._graph is not None
+        return seconds(self._graph, self.device, self._changed())
+
+    def _changed(self) -> list[Tensor]:
+        """All that a step changes."""
+        return [*self.mutable.values(), self.position]
 
     @torch.no_grad()
     def _change(self, changes: int) -> None:
@@ -342,7 +375,7 @@ class Trainer:
             if (last := name.rpartition(".")[2]) in new:
                 buffer.copy_(torch.as_tensor(new[last]))
         self._per_trial()
-        self._graph, self.changes = None, changes
+        self.changes = changes
 
     def turn(self, name: str, values: np.ndarray) -> None:
         """Set dropout, weight_decay, or learning_rate by a factor on it, of each trial, from the next step on.
@@ -352,7 +385,6 @@ class Trainer:
         new, self.turned[name] = name not in self.turned, values
         if new:
             self._per_trial()
-            self._graph = None
         self._set_turned(name)
 
     @torch.no_grad()
