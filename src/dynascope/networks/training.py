@@ -20,6 +20,7 @@ from torch.func import functional_call, vmap
 
 from dynascope.data.folder import data_folder
 from dynascope.networks import draws
+from dynascope.networks.adam import adam, over
 from dynascope.networks.capture import captured, seconds
 from dynascope.networks.choice import fastest
 from dynascope.networks.network import Dropout, Linear, Network
@@ -27,7 +28,6 @@ from dynascope.networks.products import exact_as, of_bfloat16, said
 from dynascope.networks.settings import Settings, initial_state
 from dynascope.networks.ways import WAYS, Pass, worth_trying
 
-_BETAS, _TINY = (0.9, 0.999), 1e-8  # Adam's, as in its paper
 _BLOCK_STEPS, _BLOCK_DRAWS = 512, 1 << 21  # batch orders are made for some steps at a time
 _HELD = {"cuda": 1 << 29}  # numbers of features that are held at a time; 1 << 24 elsewhere
 
@@ -220,7 +220,7 @@ class Trainer:
             y = torch.where(first, (drawn * classes).long(), y)
         if self.noisy_inputs:
             noise = vmap(lambda key: draws.normal(key, x.shape[1:], self.dtype))(draws.keys(keys, draws.INPUTS))
-            x = x + _over(self.input_noise, x) * noise
+            x = x + over(self.input_noise, x) * noise
         return x, y
 
     def _losses(self, outputs: Tensor, y: Tensor) -> Tensor:
@@ -232,14 +232,14 @@ class Trainer:
         if not y.is_floating_point():
             targets = (y[..., None] == torch.arange(self.network.classes, device=self.device)).to(self.dtype)
         if "target_scale" in self.buffers:
-            targets = targets * _over(self.buffers["target_scale"], targets)
+            targets = targets * over(self.buffers["target_scale"], targets)
         return 0.5 * ((outputs - targets) ** 2).mean(-1)
 
     def _update(self, gradients: dict[str, Tensor], seen: Mapping[str, Tensor]) -> None:
         """SGD with momentum, Adam, or AdamW; weight decay adds to the gradient, under AdamW it shrinks the weights."""
         for name, parameter in self.trained.items():
             if self.decays and (self.plain or self.settings.optimizer == "adamw"):
-                parameter.mul_(1 - _over(self.rate * self.decay, parameter))
+                parameter.mul_(1 - over(self.rate * self.decay, parameter))
             if name in self.at_once:
                 stage, bias = self.at_once[name]
                 parameter.baddbmm_(gradients[bias].mT, seen[stage], alpha=-1)
@@ -249,53 +249,24 @@ class Trainer:
                 parameter.sub_(gradients[name])
                 continue
             if self.decays and self.settings.optimizer != "adamw":
-                gradients[name] = torch.addcmul(gradients[name], parameter, _over(self.decay, parameter))
+                gradients[name] = torch.addcmul(gradients[name], parameter, over(self.decay, parameter))
             if self.settings.optimizer == "sgd":
                 mean = self.mutable[f"first_moment/{name}"]
-                mean.mul_(_over(self.momentum, mean)).add_(gradients[name])
-                parameter.addcmul_(mean, _over(self.rate, parameter), value=-1)
+                mean.mul_(over(self.momentum, mean)).add_(gradients[name])
+                parameter.addcmul_(mean, over(self.rate, parameter), value=-1)
         if self.settings.optimizer != "sgd":
-            self._adam([gradients[name] for name in self.trained])
-
-    def _adam(self, gradients: list[Tensor]) -> None:
-        """One step of Adam; PyTorch's operations on lists are one kernel for all parameters on a GPU."""
-        means, squares = (
-            [self.mutable[f"{kind}_moment/{name}"] for name in self.trained] for kind in ("first", "second")
-        )
-        count = self.mutable["step"].to(self.dtype) + 1
-        first, second = (1 - torch.pow(torch.full_like(count, beta), count) for beta in _BETAS)
-        torch._foreach_lerp_(means, gradients, 1 - _BETAS[0])
-        torch._foreach_mul_(squares, _BETAS[1])
-        torch._foreach_addcmul_(squares, gradients, gradients, 1 - _BETAS[1])
-        scales = torch._foreach_div(squares, second[0])
-        torch._foreach_sqrt_(scales)
-        torch._foreach_add_(scales, _TINY)
-        steps = torch._foreach_div(means, scales)
-        for parameter, step in zip(self.trained.values(), steps, strict=True):
-            parameter.addcmul_(step, _over(self.rate / first, parameter), value=-1)
+            moments = (
+                [self.mutable[f"{kind}_moment/{name}"] for name in self.trained] for kind in ("first", "second")
+            )
+            adam(list(self.trained.values()), [gradients[n] for n in self.trained], *moments, self.rate, self.mutable["step"])
 
     # --- many steps -----------------------------------------------------------------------------------------------
 
     def batches(self, first: int, count: int) -> Tensor:
-        """Which samples each trial draws at the steps first, first + 1, …: (step, trial, draw).
-
-        With replacement each draw is independent; shuffled, each epoch is a permutation of the samples, of which those
-        that do not fill a batch are left out.
-        """
-        samples, batch = self.x.shape[0], self.settings.batch_size
-        if self.settings.sampling == "replacement":
-            steps = torch.arange(first, first + count, device=self.device)
-            own = draws.keys(self.order_keys[None, :].expand(count, -1), steps[:, None])
-            drawn = vmap(vmap(lambda key: draws.uniform(key, (batch,), torch.float64)))(own)
-            return (drawn * samples).long()
-        length = samples // batch
-        epochs = []
-        for epoch in range(first // length, (first + count - 1) // length + 1):
-            drawn = vmap(lambda key: draws.uniform(key, (samples,), torch.float64))(draws.keys(self.order_keys, epoch))
-            order = drawn.argsort(1)[:, : length * batch]
-            epochs.append(order.view(self.size, length, batch).transpose(0, 1))
-        start = first % length
-        return torch.cat(epochs)[start : start + count]
+        """Which samples each trial draws at the steps first, first + 1, …: (step, trial, draw)."""
+        given = self.settings
+        sizes = {"samples": self.x.shape[0], "batch": given.batch_size}
+        return draws.batches(self.order_keys, first, count, **sizes, shuffled=given.sampling == "shuffled")
 
     def advance(self, steps: int) -> None:
         """Take some steps; on a GPU by replaying a captured graph."""
@@ -438,8 +409,3 @@ class Trainer:
         held = {**self.parameters, **self.buffers}
         own.load_state_dict({name: tensor[index].detach() for name, tensor in held.items()})
         return own.eval()
-
-
-def _over(values: Tensor, like: Tensor) -> Tensor:
-    """(trial,) → (trial, 1, …) to multiply a tensor over the trials."""
-    return values.view(-1, *[1] * (like.ndim - 1))
