@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch.func import vmap
 
-from dynascope.networks import CNN, MLP, ResNet18, VisionTransformer, draws, kernels
+from dynascope.networks import CNN, MLP, ResNet18, VisionTransformer, draws
 from dynascope.networks.network import Network
 from dynascope.networks.recording import Course
 from dynascope.networks.settings import Settings
@@ -176,24 +176,6 @@ def measures(network: Network) -> None:
     print(f"dropout diagram, 60 trials: batches {clock:.2f} ms")
 
 
-def tune() -> None:
-    """The kernels of a convolution with other sizes of their blocks."""
-    for trials, channels in ((20, 16), (30, 20)):
-        x = torch.randn(trials, 2560, 10, 10, channels, device="cuda")
-        weight = torch.randn(trials, channels, channels, 3, 3, device="cuda")
-        for rounded in (False, True):
-            for kernels._PIXELS, kernels._WARPS, kernels._STAGES in (
-                (128, 4, 3), (64, 4, 3), (256, 8, 3), (128, 4, 2),
-            ):  # fmt: skip
-                took = milliseconds(lambda: kernels._convolved(x, weight, rounded))
-                print(f"forward {trials}×{channels} rounded {rounded} {kernels._PIXELS, kernels._WARPS, kernels._STAGES}: {took:.3f} ms", flush=True)
-            for kernels._ADDED, kernels._ADDING_WARPS, kernels._ADDING_STAGES, kernels._PROGRAMS in (
-                (32, 2, 3, 4096), (32, 1, 3, 4096), (64, 2, 2, 4096), (64, 4, 2, 4096),
-            ):  # fmt: skip
-                took = milliseconds(lambda: kernels._weights(x, x, rounded))
-                print(f"weights {trials}×{channels} rounded {rounded} {kernels._ADDED, kernels._ADDING_WARPS, kernels._ADDING_STAGES, kernels._PROGRAMS}: {took:.3f} ms", flush=True)
-
-
 def main(names: list[str]) -> None:
     """Run them, some at a time, each with a compiler that remembers nothing."""
     begun, left, going = time.monotonic(), list(names), {}
@@ -220,6 +202,6 @@ def main(names: list[str]) -> None:
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     if part := os.environ.get("PART"):
-        tune() if part == "tune" else measure(part)
+        measure(part)
     else:
         main([name for name in sys.argv[1:] if name[:2] != "--"] or [*ENSEMBLES])

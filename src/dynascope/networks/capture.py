@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 _WARM_UP = 3  # steps that PyTorch needs before it can record one
-_TIMED = 2  # steps by which ways are compared, as many to begin with
+_TIMED = 2  # steps by which ways are compared
 
 
 def captured(step: Callable[[], None], device: torch.device, mutable: Sequence[Tensor]) -> torch.cuda.CUDAGraph:
@@ -50,17 +50,21 @@ def undone(mutable: Sequence[Tensor]) -> Iterator[None]:
             tensor.copy_(before)
 
 
-def seconds(graph: torch.cuda.CUDAGraph, device: torch.device, mutable: Sequence[Tensor]) -> float:
-    """How long one step takes; what it changes is undone."""
+@torch.no_grad()
+def timed(
+    graph: torch.cuda.CUDAGraph, device: torch.device, mutable: Sequence[Tensor], moved: Sequence[Tensor]
+) -> tuple[float, Tensor]:
+    """Seconds of a step, and by how much it moves some of what it changes; all of it is undone."""
     with undone(mutable), torch.cuda.device(device):
-        for _ in range(_TIMED):
-            graph.replay()
+        before = [tensor.clone() for tensor in moved]
+        graph.replay()
+        change = torch.cat([(new - old).flatten() for new, old in zip(moved, before, strict=True)])
         torch.cuda.synchronize()
         begun = time.perf_counter()
         for _ in range(_TIMED):
             graph.replay()
         torch.cuda.synchronize()
-        return (time.perf_counter() - begun) / _TIMED
+        return (time.perf_counter() - begun) / _TIMED, change
 
 
 def can_compile() -> bool:

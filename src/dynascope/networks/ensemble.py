@@ -204,9 +204,7 @@ class Ensemble:
         self._check_room(course, keep_drawn=flag("keep_drawn", keep_drawn))
         settings = replace(settings, later=arguments.later(self.network, later, len(settings.trials), steps))
         course.fingerprint = self._fingerprint(x, y, course, settings=settings, keep_drawn=keep_drawn)
-        self.trainer = Trainer(
-            self.network, settings, x, y, keep_drawn=keep_drawn, start=self.start, planned=steps
-        )
+        self.trainer = Trainer(self.network, settings, x, y, keep_drawn=keep_drawn, start=self.start, planned=steps)
         arrays = course.run(self.trainer)
         if keep_drawn and y.dtype.kind != "f":
             drawn = self.trainer.batches(0, self.trainer.steps_done).cpu().numpy().swapaxes(0, 1)

@@ -21,7 +21,7 @@ from torch.func import functional_call, vmap
 from dynascope.data.folder import data_folder
 from dynascope.networks import draws
 from dynascope.networks.adam import adam, over
-from dynascope.networks.capture import captured, seconds
+from dynascope.networks.capture import captured, timed
 from dynascope.networks.choice import fastest
 from dynascope.networks.network import Dropout, Linear, Network
 from dynascope.networks.products import exact_as, of_bfloat16, said
@@ -255,10 +255,14 @@ class Trainer:
                 mean.mul_(over(self.momentum, mean)).add_(gradients[name])
                 parameter.addcmul_(mean, over(self.rate, parameter), value=-1)
         if self.settings.optimizer != "sgd":
-            moments = (
-                [self.mutable[f"{kind}_moment/{name}"] for name in self.trained] for kind in ("first", "second")
+            moments = ([self.mutable[f"{kind}_moment/{name}"] for name in self.trained] for kind in ("first", "second"))
+            adam(
+                list(self.trained.values()),
+                [gradients[n] for n in self.trained],
+                *moments,
+                self.rate,
+                self.mutable["step"],
             )
-            adam(list(self.trained.values()), [gradients[n] for n in self.trained], *moments, self.rate, self.mutable["step"])
 
     # --- many steps -----------------------------------------------------------------------------------------------
 
@@ -324,11 +328,12 @@ class Trainer:
             with exact_as(self.settings.products):
                 self._graph = captured(self._step, self.device, self._changed())
 
-    def _attempt(self, way: str) -> float:
-        """Seconds that a step takes in this way."""
+    def _attempt(self, way: str) -> tuple[float, Tensor]:
+        """Seconds of a step in this way, and how it moves the weights, or their moments, which follow the gradient."""
         self._take(way)
         assert self._graph is not None
-        return seconds(self._graph, self.device, self._changed())
+        moved = [p if self.plain else self.mutable[f"first_moment/{name}"] for name, p in self.trained.items()]
+        return timed(self._graph, self.device, self._changed(), moved)
 
     def _changed(self) -> list[Tensor]:
         """All that a step changes."""
