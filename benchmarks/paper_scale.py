@@ -1,8 +1,8 @@
 """What the paper's largest figures of networks take on a GPU: the dropout diagram, FIG. 5(c) and FIG. 6.
 
-The diagram's 960 networks are trained to the end; of the convolutional ones every 20th epoch, and the rest is reckoned
-from the time of a step. Seconds by the clock of: networks made, the way found (trials of it, compiling, capture), steps,
-measures. Random images stand in for data that is not here.
+The diagram's 960 networks are trained to the end; the convolutional ones for a part of the epochs, and the rest is
+reckoned from the time of a step. Seconds by the clock of: networks made, the way found (trials of it, compiling,
+capture), steps, measures. Random images stand in for data that is not here.
 
     python benchmarks/paper_scale.py [part of the epochs, 20]
 """
@@ -65,7 +65,8 @@ def told(name: str, seconds: float) -> float:
     """Print where the time went; seconds of a step."""
     step = (SPENT["advance"] - SPENT["way"]) / STEPS[0]
     print(
-        f"{name}: {seconds:.1f} s; networks made {SPENT['made']:.1f}, way found {SPENT['way']:.1f} ({', '.join(WAYS)}), "
+        f"{name}: {seconds:.1f} s; networks made {SPENT['made']:.1f}, way found {SPENT['way']:.1f} "
+        f"({', '.join(WAYS)}), "
         f"{STEPS[0]} steps {STEPS[0] * step:.1f}, measures {SPENT['measures']:.1f}; {step * 1e3:.2f} ms a step",
         flush=True,
     )

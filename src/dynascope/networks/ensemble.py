@@ -25,7 +25,7 @@ from dynascope.networks.network import Network
 from dynascope.networks.recording import Course, Steers
 from dynascope.networks.settings import LOSSES, OPTIMIZERS, PRODUCTS, SAMPLINGS, TRAINED, Settings
 from dynascope.networks.training import Trainer
-from dynascope.networks.ways import WAYS
+from dynascope.networks.ways import possible
 from dynascope.records import with_provenance
 
 _ON_PROBES = {  # after (trial, step), and (probe) where probes have names
@@ -132,7 +132,7 @@ class Ensemble:
             trained=one_of("trained", trained, TRAINED),
             precision=one_of("precision", precision, ("float32", "float64")),
             products=one_of("products", products, PRODUCTS if precision == "float32" else PRODUCTS[:2]),
-            way=one_of("way", way, ("auto", *WAYS)),
+            way=one_of("way", way, ("auto", *possible(precision, arguments.device(device)))),
             device=arguments.device(device),
         )
 

@@ -7,7 +7,6 @@ Needs Triton, which PyTorch brings with it where it knows GPUs.
 
 from typing import Any
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor

@@ -8,6 +8,7 @@ import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from importlib import import_module
 from types import FunctionType
 from typing import Any
 
@@ -79,10 +80,10 @@ class Convolution(Region):
 
     def __call__(self, held: Mapping[str, Tensor], buffers: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """(trial, draw, row, column, channel) → the same with other channels."""
-        from dynascope.networks.kernels import convolve  # needs Triton
-
-        own = self.own(held)
-        return convolve(x, own["0.weight"], own.get("0.bias"), rounded=torch.backends.cudnn.allow_tf32)
+        own, kernels = self.own(held), import_module("dynascope.networks.kernels")  # which needs Triton
+        rounded = torch.backends.cudnn.allow_tf32
+        found: Tensor = kernels.convolve(x, own["0.weight"], own.get("0.bias"), rounded=rounded)
+        return found
 
 
 def regions_of(network: Network, *, kernels: bool = False) -> list[Region]:

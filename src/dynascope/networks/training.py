@@ -1,14 +1,13 @@
 """A network trained many times at once: stacked parameters, one step of all trials per call.
 
-The forward pass is `torch.func.vmap` over the trials; the sum of the trials' losses is differentiated by ordinary
-autograd, since no trial's loss depends on another's parameters. Under plain SGD linear layers are updated by the
-factors of their gradients. benchmarks/ensemble.py times this beside vmap of the gradient and beside unfolded
-convolutions (vmap itself makes grouped ones).
+The forward pass of all trials is one of `dynascope.networks.ways`; the sum of the trials' losses is differentiated by
+ordinary autograd, since no trial's loss depends on another's parameters. Under plain SGD linear layers are updated by
+the factors of their gradients. benchmarks/ensemble.py times this beside vmap of the gradient.
 Needs only PyTorch and NumPy.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Any

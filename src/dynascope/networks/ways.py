@@ -96,6 +96,16 @@ WAYS: Mapping[str, Way] = {
 }
 
 
+def possible(precision: str, device: str) -> list[str]:
+    """Names of the ways that there are for numbers of this kind on this device.
+
+    >>> possible("float32", "cpu")[-1]
+    'compiled'
+    """
+    own = precision == "float32" and device.startswith("cuda")  # the kernels know nothing else
+    return [way for way in WAYS if own or "own kernels" not in way]
+
+
 def worth_trying(network: Network, trials: int, precision: str) -> list[str]:
     """Names of the ways that differ for this network, the usual one first; those that are compiled last.
 
@@ -104,7 +114,7 @@ def worth_trying(network: Network, trials: int, precision: str) -> list[str]:
     ['stacked', 'in turn']
     """
     convolves = any(isinstance(layer, nn.Conv2d) for layer in network.modules())
-    known = any(map(has_kernel, network.stages)) and precision == "float32"
+    known = any(map(has_kernel, network.stages))
     useful = {
         "stacked": True,
         "unfolded": convolves,
@@ -113,7 +123,7 @@ def worth_trying(network: Network, trials: int, precision: str) -> list[str]:
         "compiled": can_compile(),
         "compiled, own kernels": can_compile() and known,
     }
-    return [way for way in WAYS if useful[way]]
+    return [way for way in possible(precision, "cuda") if useful[way]]
 
 
 class _Unfolding(TorchFunctionMode):
