@@ -11,7 +11,8 @@ from dynascope.experiments.steering.arms import PLAIN, STEERED, Config
 from dynascope.experiments.steering.gains import FEWEST, benchmark_of, interval
 from dynascope.steering.law import GAIN, TARGET
 
-CONFIG = Config(data=("mnist", "fashion"), networks=("mlp-3", "mlp-7"), wrong=(0.0, 0.4), seeds=12, grid=(0.0, 0.3, 0.6))
+TASKS = {"data": ("mnist", "fashion"), "networks": ("mlp-3", "mlp-7"), "wrong": (0.0, 0.4)}
+CONFIG = Config(**TASKS, seeds=12, grid=(0.0, 0.3, 0.6))
 BENDS, BEYOND = (2.0, 0.0, -2.0), np.array([[0.02, 0.0, 0.03], [0.2, 0.01, 0.05]])  # (wrong, value)
 
 

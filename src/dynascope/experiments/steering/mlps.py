@@ -184,8 +184,8 @@ def _draw_values(record: xr.Dataset, ax: Axes, *, data: int) -> None:
 def _draw_courses(record: xr.Dataset, ax: Axes) -> None:
     """The knob while it is turned, of each task."""
     for colour, wrong in zip(plots.PALETTE, record["wrong"].values, strict=False):
-        courses = record["knob"].sel(wrong=wrong).mean("trial").stack(task=("data", "network")).transpose("time", "task")
-        lines = ax.plot(record["time"], courses, color=colour, linewidth=1)
+        courses = record["knob"].sel(wrong=wrong).mean("trial").stack(task=("data", "network"))
+        lines = ax.plot(record["time"], courses.transpose("time", "task"), color=colour, linewidth=1)
         lines[0].set_label(f"{wrong:.0%} wrong labels")
     ax.set(xlabel="epochs", ylabel=record["knob"].attrs["long_name"])
 
