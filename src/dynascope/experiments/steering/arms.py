@@ -21,8 +21,8 @@ class Config:
     """Tasks, and how the networks of each are trained; every seed has wrong labels, weights and batches of its own.
 
     wrong: shares of the training labels that go to other classes, for good
-    networks: mlp-3 has three hidden layers; cnn, resnet and transformer are the others
-    width: of perceptrons
+    networks: mlp-3 is a perceptron with three hidden layers; cnn, resnet and transformer are the others
+    width: of perceptrons; the others are smaller by a constant factor
     knob: dropout, learning_rate (factors) or weight_decay; grid: its values that rivals try
     plain: the value, one of the grid, at which steered networks begin; customary: others of the grid that people use
     probe, unlabelled: samples of each class that steered networks look at, of the training set and beside it
@@ -35,7 +35,7 @@ class Config:
     wrong: tuple[float, ...] = (0.0, 0.2, 0.4)
     networks: tuple[str, ...] = ("mlp-3", "mlp-7", "mlp-11")
     width: int = 100
-    seeds: int = 12
+    seeds: int = 8
     epochs: int = 60
     batch_size: int = 128
     learning_rate: float = 0.001
@@ -56,8 +56,16 @@ def arm_names(config: Config) -> list[str]:
     >>> arm_names(Config())[:5]
     ['steered', 'steered, unlabelled inputs', 'plain', 'dropout 0.1', 'dropout 0.5']
     """
-    customary = [f"{config.knob} {each:g}" for each in config.customary]
-    return [STEERED, UNLABELLED, PLAIN, *customary, RANDOM, GRID, AGAIN, EARLY]
+    return [STEERED, UNLABELLED, PLAIN, *customary_names(config), RANDOM, GRID, AGAIN, EARLY]
+
+
+def customary_names(config: Config) -> list[str]:
+    """Arms that keep a value which people use.
+
+    >>> customary_names(Config(customary=(0.1,)))
+    ['dropout 0.1']
+    """
+    return [f"{config.knob} {each:g}" for each in config.customary]
 
 
 def cost(arm: str, grid: int) -> int:
@@ -115,10 +123,10 @@ def build(network: str, shape: Sequence[int], config: Config) -> Network:
     if depth := hidden_layers(network):
         return networks.MLP(shape, 10, width=config.width, depth=depth, batch_norm=True)
     if network == "cnn":
-        return networks.CNN(shape, 10, depth=6, input_norm=True)
+        return networks.CNN(shape, 10, channels=config.width // 5, depth=6, input_norm=True)
     if network == "resnet":
-        return networks.ResNet18(10, channels, width=16, size=size)
-    return networks.VisionTransformer(10, channels, size=size)
+        return networks.ResNet18(10, channels, width=config.width // 6, size=size)
+    return networks.VisionTransformer(10, channels, size=size, width=4 * (config.width // 6))
 
 
 def trained(data: str, network: str, config: Config) -> dict[str, np.ndarray]:
@@ -141,7 +149,10 @@ def trained(data: str, network: str, config: Config) -> dict[str, np.ndarray]:
         STEERED: steered,
         UNLABELLED: unlabelled,
         PLAIN: fixed[:, config.grid.index(config.plain)],
-        **{f"{config.knob} {each:g}": fixed[:, config.grid.index(each)] for each in config.customary},
+        **{
+            name: fixed[:, config.grid.index(each)]
+            for name, each in zip(customary_names(config), config.customary, strict=True)
+        },
         RANDOM: fixed.mean(1),
         GRID: np.take_along_axis(kept["test"], chosen, 1)[:, 0],
         AGAIN: np.take_along_axis(fixed, chosen, 1)[:, 0],

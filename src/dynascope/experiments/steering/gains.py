@@ -12,9 +12,9 @@ from dynascope.experiments.steering.arms import STEERED, hidden_layers
 from dynascope.experiments.steering.mlps import unseen
 from dynascope.records import attribute
 from dynascope.steering.advice import Benchmark, Gain
-from dynascope.steering.law import GAIN, TARGET
+from dynascope.steering.law import DOUBTING, GAIN
 
-EDGES = (None, *(round(TARGET + each, 6) for each in (-0.3, 0.3, 1.0, 2.0)), None)  # of the ranges of bends
+EDGES = (None, *(round(DOUBTING + each, 6) for each in (-0.3, 0.3, 1.0, 2.0)), None)  # of the ranges of bends
 FEWEST = 5  # networks of a row
 
 
@@ -31,7 +31,7 @@ def benchmark_of(record: xr.Dataset) -> Benchmark:
         commit=attribute(record, "commit"),
         knob=own.knob,
         gain=GAIN,
-        target=TARGET,
+        target=DOUBTING,
         data=tuple(own.data),
         depths=tuple(map(hidden_layers, own.networks)),
         gains=tuple(_gains(record)),
