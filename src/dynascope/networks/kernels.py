@@ -98,7 +98,7 @@ def _weights(x: Tensor, slope: Tensor, rounded: bool) -> Tensor:
 
 def _power(number: int) -> int:
     """What tl.dot can multiply: a power of 2, from 16."""
-    return max(16, triton.next_power_of_2(number))
+    return max(16, 1 << (number - 1).bit_length())
 
 
 def _how(rounded: bool) -> str:
