@@ -132,4 +132,4 @@ def _compiled(region: Region, *_: object) -> Callable[[dict[str, Tensor], Tensor
 
     # a code object of its own: variants are counted by it
     own: Any = FunctionType(everyone.__code__.replace(), everyone.__globals__, closure=everyone.__closure__)
-    return torch.compile(own, dynamic=False)  # type: ignore[no-any-return]
+    return torch.compile(own, dynamic=False)

@@ -171,6 +171,7 @@ class Trainer:
             keys = draws.keys(self.noise_keys, step)
             x, y = self._spoil(x, y, keys)
         held = self._held()
+        assert self._pass is not None
         own = {name: draws.keys(keys, number) for name, number in self.key_numbers.items()}
         seen = self._pass(held, {**self.buffers, **own}, x)
         outputs = seen["logits"]
@@ -254,14 +255,10 @@ class Trainer:
                 mean.mul_(over(self.momentum, mean)).add_(gradients[name])
                 parameter.addcmul_(mean, over(self.rate, parameter), value=-1)
         if self.settings.optimizer != "sgd":
-            moments = ([self.mutable[f"{kind}_moment/{name}"] for name in self.trained] for kind in ("first", "second"))
-            adam(
-                list(self.trained.values()),
-                [gradients[n] for n in self.trained],
-                *moments,
-                self.rate,
-                self.mutable["step"],
-            )
+            kinds = ("first", "second")
+            means, squares = ([self.mutable[f"{kind}_moment/{name}"] for name in self.trained] for kind in kinds)
+            given = [gradients[name] for name in self.trained]
+            adam(list(self.trained.values()), given, means, squares, self.rate, self.mutable["step"])
 
     # --- many steps -----------------------------------------------------------------------------------------------
 
