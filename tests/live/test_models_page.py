@@ -11,8 +11,8 @@ from written_runs import measure, start
 
 from dynascope import SpringBlock
 from dynascope.live.families import FAMILIES
-from dynascope.live.families.spring_block import DT, FAMILY, SLIDERS, phases, solve
-from dynascope.live.fitting import fit
+from dynascope.live.families.spring_block import DT, SLIDERS, phases, solve
+from dynascope.live.families.spring_block_run import FAMILY, fit
 from dynascope.monitor.journal import Journal
 
 BLOCKS = """

@@ -11,24 +11,32 @@ from bokeh.plotting import figure
 
 from dynascope.live.chain import Chain
 from dynascope.live.families.spring_block import DURATION, SLIDERS, TIMES, Solved, at_rest
-from dynascope.live.fitting import Fitted
-from dynascope.live.panels import GREY, GRID, PALETTE, WIDGET, empty_figure, plain_legend
+from dynascope.live.families.spring_block_run import FittedChain
+from dynascope.live.panels import GREY, GRID, PALETTE, WIDGET, empty_figure, plain_legend, read_number
+from dynascope.live.sending import remember
 
 _PAUSE = DURATION / (TIMES - 1)
 _FRAME = 100  # milliseconds between two pictures of the chain that moves
 
 
 class ChainModel:
-    """Pictures of the chain; `go` is called with the sliders that a click in the phase diagram moves."""
+    """Pictures of the chain; `go` is called with the sliders that a click in the phase diagram moves.
 
-    def __init__(self, doc: Document, values: Mapping[str, float], go: Callable[[Mapping[str, float]], None]) -> None:
+    time: of the chain that is shown, as an address has it
+    """
+
+    def __init__(
+        self, doc: Document, values: Mapping[str, float], time: str | None, go: Callable[[Mapping[str, float]], None]
+    ) -> None:
         self._doc, self._go = doc, go
-        self._fitted: Fitted | None = None
+        self._fitted: FittedChain | None = None
         self._solved = at_rest(values)  # to solve it for the first time takes seconds
+        self.time = read_number(time, 0.0, DURATION, DURATION)
         self._time = Slider(
-            start=0, end=DURATION, step=_PAUSE, value=DURATION, title="time", format="0.0", stylesheets=[WIDGET]
+            start=0, end=DURATION, step=_PAUSE, value=self.time, title="time", format="0.0", stylesheets=[WIDGET]
         )
         self._time.on_change("value", lambda _attr, _old, _new: self._draw())
+        remember("time", self._time, "value", "cb_obj.value")
         self._playing: object = None
         self._play = Toggle(label="let it move", width=110, stylesheets=[WIDGET])
         self._play.on_change("active", lambda _attr, _old, new: self._run(new))
@@ -81,7 +89,7 @@ class ChainModel:
         """Put a phase diagram."""
         self._map.data = {"image": [image]}
 
-    def lay_over(self, fitted: Fitted | None) -> None:
+    def lay_over(self, fitted: FittedChain | None) -> None:
         """Draw a recorded run over the chain, or none."""
         self._fitted = fitted
         self._draw()

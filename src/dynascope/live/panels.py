@@ -1,12 +1,27 @@
 """Pictures of numbers over steps, in Bokeh."""
 
+import math
 from collections.abc import Sequence
 
 from bokeh.core.property.vectorization import Field
-from bokeh.models import CDSView, ColumnDataSource, CustomJSFilter, CustomJSTransform, HoverTool, PreText, Slider
+from bokeh.models import (
+    Axis,
+    CDSView,
+    ColumnDataSource,
+    CustomJSFilter,
+    CustomJSTransform,
+    FixedTicker,
+    HoverTool,
+    PlainText,
+    PreText,
+    Slider,
+)
 from bokeh.plotting import figure
 
-PALETTE = ("#2b8cc4", "#d9631e", "#12996f", "#b8659a")  # seen on white and on black
+PALETTE = (  # seen on white and on black
+    *("#2b8cc4", "#d9631e", "#12996f", "#b8659a", "#a8891b"),
+    *("#7d78c9", "#c94f4f", "#4f9c9c", "#8a8a8a", "#9a6a3c"),
+)
 GREY = "#7a7a7a"  # of text, on white and on black alike
 HEIGHT = 260
 GRID = """
@@ -20,6 +35,9 @@ WIDGET = """
   .noUi-connects .noUi-connect { background: #777 }
 }
 """
+_LONGEST = 22  # letters of a name at an axis or in a legend
+_NAMED = 12  # places of an axis that have room for a name
+_LEGEND = 52  # letters of a legend, side by side, on a phone
 _TEXT = ":host pre { white-space: pre-wrap; overflow-wrap: anywhere; font: inherit; margin: 0 }"
 _TABLE = ":host { overflow-x: auto } :host pre { margin: 0 }"
 
@@ -88,13 +106,56 @@ def over_steps(
     return plot
 
 
+def read_number(text: str | None, least: float, greatest: float, first: float) -> float:
+    """A number of an address, held between two others; the first value where it is none.
+
+    >>> [read_number(text, 0.0, 1.0, 0.5) for text in ("0.2", "much", "7", None)]
+    [0.2, 0.5, 1.0, 0.5]
+    """
+    try:
+        value = float(first if text is None else text)
+    except ValueError:
+        value = first
+    return min(max(value, least), greatest) if math.isfinite(value) else first
+
+
+def shortened(name: str) -> str:
+    """A name as far as there is room for it, with both its ends.
+
+    >>> shortened("blocks.10.attention.projection")
+    'blocks.10.at…rojection'
+    """
+    return name if len(name) <= _LONGEST else f"{name[:12]}…{name[-9:]}"
+
+
+def name_places(axis: Axis, names: Sequence[str], first: float = 0.0) -> None:
+    """Write names at places one apart on an axis, as plain text whatever they hold; some of them where they are many.
+
+    >>> plot = empty_figure("load")
+    >>> name_places(plot.xaxis[0], ["input", "fc"])
+    >>> plot.xaxis[0].major_label_overrides[1.0]
+    PlainText(...)
+    """
+    places = range(0, len(names), -(-len(names) // _NAMED) or 1)
+    axis.ticker = FixedTicker(ticks=[first + place for place in places])
+    axis.major_label_overrides = {first + place: PlainText(text=shortened(names[place])) for place in places}
+
+
 def plain_legend(plot: figure) -> None:
-    """A legend without a box, whose entries hide their lines."""
-    plot.legend.background_fill_alpha = plot.legend.border_line_alpha = 0.0
-    plot.legend.label_text_color = GREY
-    plot.legend.label_text_font_size = "11px"
-    plot.legend.spacing = 0
-    plot.legend.click_policy = "hide"
+    """A legend above its picture, without a box, whose entries hide their lines."""
+    if not plot.legend:
+        return
+    legend = plot.legend[0]
+    plot.add_layout(legend, "above")
+    longest = max(len(item.label.value) for item in legend.items)
+    legend.orientation, legend.ncols = "horizontal", max(1, min(len(legend.items), _LEGEND // (longest + 5)))
+    legend.background_fill_alpha = legend.border_line_alpha = 0.0
+    legend.label_text_color = GREY
+    legend.label_text_font_size = "11px"
+    legend.glyph_height = 14
+    legend.label_height = 14
+    legend.spacing = legend.padding = legend.margin = 2
+    legend.click_policy = "hide"
 
 
 def as_text(name: str, *, bold: bool = False, table: bool = False) -> PreText:
