@@ -6,7 +6,7 @@ import numpy as np
 from bokeh.models import ColumnDataSource, HoverTool
 from bokeh.plotting import figure
 
-from dynascope.live.panels import GREY, PALETTE, empty_figure, name_places
+from dynascope.live.panels import GREY, HIGH, PALETTE, empty_figure, name_places
 
 _TEETH, _SEEN = 6, 40  # of a spring; layers up to which they are seen
 
@@ -41,14 +41,14 @@ class Chain:
 
     def _draw(self) -> figure:
         plot = empty_figure("load curve, as a chain of blocks and springs", y_axis_label="load D")
-        plot.height = 340
+        plot.height = HIGH
         plot.multi_line("xs", "ys", source=self._earlier, color=GREY, alpha=0.3)
         plot.line("x", "y", source=self._springs, color=PALETTE[0], line_width=1.5)
         blocks = plot.scatter("x", "y", source=self.blocks, marker="square", size=14, color=PALETTE[1])
         self._block = blocks.glyph
         tips = [("layer", "@name"), ("load", "@y{0.000}"), ("work", "@work{0.000}")]
         plot.add_tools(HoverTool(tooltips=tips, renderers=[blocks]))
-        plot.xaxis.major_label_orientation = 0.5
+        plot.xaxis.major_label_orientation = 0.7
         plot.xgrid.visible = False
         return plot
 

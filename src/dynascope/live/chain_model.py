@@ -12,10 +12,11 @@ from bokeh.plotting import figure
 from dynascope.live.chain import Chain
 from dynascope.live.families.spring_block import DURATION, SLIDERS, TIMES, Solved, at_rest
 from dynascope.live.families.spring_block_run import FittedChain
-from dynascope.live.panels import GREY, GRID, PALETTE, WIDGET, empty_figure, plain_legend, read_number
+from dynascope.live.panels import GREY, GRID, HIGH, PALETTE, WIDGET, empty_figure, plain_legend, read_number
 from dynascope.live.sending import remember
 
 _PAUSE = DURATION / (TIMES - 1)
+_RUN = "recorded run"
 _FRAME = 100  # milliseconds between two pictures of the chain that moves
 
 
@@ -52,9 +53,10 @@ class ChainModel:
         plot = self._chain.figure
         plot.varea("x", "low", "high", source=self._closed, color=PALETTE[0], alpha=0.15, legend_label="± 1 deviation")
         plot.line("x", "y", source=self._closed, color=PALETTE[2], line_dash="dashed", legend_label="closed form")
-        plot.line("x", "y", source=self._run_source, color=PALETTE[3], line_width=2, legend_label="recorded run")
-        plot.scatter("x", "y", source=self._run_source, color=PALETTE[3], size=7, legend_label="recorded run")
+        plot.line("x", "y", source=self._run_source, color=PALETTE[3], line_width=2, legend_label=_RUN)
+        plot.scatter("x", "y", source=self._run_source, color=PALETTE[3], size=7, legend_label=_RUN)
         plain_legend(plot)
+        self._name_run()
         panels = row(sliders, plot, self._draw_map(), sizing_mode="stretch_width", stylesheets=[GRID])
         return [panels, row(self._play, self._time, styles={"flex-wrap": "wrap", "gap": "12px"})]
 
@@ -67,7 +69,7 @@ class ChainModel:
             x_range=low,
             y_range=high,
         )
-        plot.height = 340
+        plot.height = HIGH
         colours = LinearColorMapper("Cividis256")
         plot.image("image", x=0, y=0, dw=low[1], dh=high[1], source=self._map, color_mapper=colours)
         plot.scatter("x", "y", source=self._here, marker="cross", size=18, line_width=3, color="#ffffff")
@@ -92,7 +94,13 @@ class ChainModel:
     def lay_over(self, fitted: FittedChain | None) -> None:
         """Draw a recorded run over the chain, or none."""
         self._fitted = fitted
+        self._name_run()
         self._draw()
+
+    def _name_run(self) -> None:
+        """Name the run in the legend while there is one."""
+        item = next(each for each in self._chain.figure.legend[0].items if each.label.value == _RUN)
+        item.visible = self._fitted is not None
 
     def _draw(self) -> None:
         """Put the chain of the chosen time."""

@@ -140,7 +140,7 @@ class Compare:
         layers = [each.course.layers for each in self._chosen.values()]
         if all(each == layers[0] for each in layers):
             name_places(plot.xaxis[0], layers[0])
-            plot.xaxis.major_label_orientation = 0.5
+            plot.xaxis.major_label_orientation = 0.7
         plain_legend(plot)
         return plot
 

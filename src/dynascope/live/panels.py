@@ -23,7 +23,7 @@ PALETTE = (  # seen on white and on black
     *("#7d78c9", "#c94f4f", "#4f9c9c", "#8a8a8a", "#9a6a3c"),
 )
 GREY = "#7a7a7a"  # of text, on white and on black alike
-HEIGHT = 260
+HEIGHT, HIGH = 280, 360  # of a picture, in pixels
 GRID = """
 :host { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); gap: 12px }
 """
@@ -37,7 +37,7 @@ WIDGET = """
 """
 _LONGEST = 22  # letters of a name at an axis or in a legend
 _NAMED = 12  # places of an axis that have room for a name
-_LEGEND = 52  # letters of a legend, side by side, on a phone
+_LEGEND = 46  # letters of a legend, side by side, on a phone
 _TEXT = ":host pre { white-space: pre-wrap; overflow-wrap: anywhere; font: inherit; margin: 0 }"
 _TABLE = ":host { overflow-x: auto } :host pre { margin: 0 }"
 
@@ -154,7 +154,7 @@ def plain_legend(plot: figure) -> None:
     legend.label_text_font_size = "11px"
     legend.glyph_height = 14
     legend.label_height = 14
-    legend.spacing = legend.padding = legend.margin = 2
+    legend.padding, legend.margin, legend.spacing, legend.location = 2, 2, 12, "left"
     legend.click_policy = "hide"
 
 

@@ -22,7 +22,7 @@ from bokeh.models import (
 from bokeh.plotting import figure
 
 from dynascope import sweep
-from dynascope.live.panels import GREY, GRID, PALETTE, WIDGET, as_text, empty_figure, name_places
+from dynascope.live.panels import GREY, GRID, HIGH, PALETTE, WIDGET, as_text, empty_figure, name_places
 from dynascope.live.sending import later, remember
 from dynascope.live.shelf import TABLE
 from dynascope.monitor.tables import short
@@ -191,7 +191,7 @@ class Sweeps:
         self._cells.data = {name: list(column) for name, column in found.cells.items()}
         self._curve.data = {"x": found.cells["xs"][0], "y": found.cells["ys"][0]}
         beside = empty_figure(str(found.cells["said"][0]), x_axis_label=found.across, y_axis_label=found.up)
-        beside.height = 340
+        beside.height = HIGH
         beside.line("x", "y", source=self._curve, color=PALETTE[0], line_width=2)
         beside.scatter("x", "y", source=self._curve, color=PALETTE[1], marker="square", size=7)
         self._panels.children = [self._draw(found, beside), beside]
@@ -202,7 +202,7 @@ class Sweeps:
     def _draw(self, found: Diagram, beside: figure) -> figure:
         names = [*found.axes, ""][:2]
         plot = empty_figure(self._quantity.value.replace("_", " "), x_axis_label=names[0], y_axis_label=names[1])
-        plot.height = 340
+        plot.height = HIGH
         colours = LinearColorMapper("Cividis256")
         cells = plot.rect(
             "x", "y", 1, 1, source=self._cells, line_color=None, fill_color={"field": "value", "transform": colours}

@@ -15,7 +15,7 @@ from dynascope.monitor.tables import short
 _DURATION, _TIMES, _SAMPLES, _TRIALS = 20.0, 25, 20, 20
 _START = np.array([[0.6, 0.1, 0.0], [0.0, 1.0, 0.2], [0.1, 0.0, 0.3]])  # (class, feature)
 _MOST = 10  # classes of a run that are told apart
-_POINTS, _RESAMPLES = 200, 20  # times of a run that are imitated; for intervals, which are not shown
+_POINTS, _DOTS, _RESAMPLES = 200, 40, 20  # times that are imitated, and drawn; for intervals, which are not shown
 _CLASSES = tuple(f"class {k}" for k in range(1, _MOST + 1))
 _LOGITS = Picture("own logit of each class", "time", "mean logit", _CLASSES)
 _SEPARATION = Picture("separation of the classes", "time", "log(tr Σw/tr Σb), low is apart", ("D",))
@@ -91,6 +91,7 @@ def fit(folder: Path) -> Fitted:
     begun = float(found["reference_time"])
     late = found.sel(time=slice(begun, None))
     steps, recorded = late["time"].values, late["network_mean"].values  # (time, class, feature)
+    imitated, few = late["imitated_mean"].sel(equation="ode").values, -(-len(steps) // _DOTS)
     unit = (steps[-1] - begun) / _DURATION  # steps
     times = (steps - begun) / unit
     scales, decay = power_law(times, recorded, drifts("logits", classes, features)[0])
@@ -110,7 +111,7 @@ def fit(folder: Path) -> Fitted:
         f"{beyond(_SLIDERS, values)}; {found['verdict'].item()}",
         partial(_solve, start=recorded[0]),
         partial(_lines, shape=(classes, features), begin=begin),
-        {_LOGITS.title: Drawn(_own(times, recorded), _own(times, late["imitated_mean"].sel(equation="ode").values))},
+        {_LOGITS.title: Drawn(_own(times[::few], recorded[::few]), _own(times, imitated))},
     )
 
 
