@@ -9,12 +9,13 @@ import time
 from urllib.parse import urlsplit
 
 import pytest
+import real_training
 import written_runs
-from browsing import best_of
+from browsing import LONG, best_of
 from selenium.common.exceptions import NoAlertPresentException
 from written_runs import EVIL, measure, start, turn
 
-from dynascope.monitor.journal import NAME, Journal
+from dynascope.monitor.journal import NAME, Journal, read
 
 pytestmark = pytest.mark.ci
 # the last step that the picture of the loss holds
@@ -205,22 +206,40 @@ def test_a_record_costs_as_many_bytes_after_a_long_history_as_after_a_short_one(
     assert 0 < long < 1.2 * short
 
 
-def test_the_page_says_that_the_server_is_gone_and_comes_back_with_it(serve, runs, browser):
-    folder, journal = runs
+def begin_training(folder, pause):
+    return subprocess.Popen([sys.executable, real_training.__file__, str(folder), str(pause)])
+
+
+def told(folder):
+    """All that a journal says, but for when."""
+    return [{name: each for name, each in entry.items() if name != "time"} for entry in read(folder)]
+
+
+def test_a_server_that_is_killed_leaves_training_as_it_is_and_the_page_comes_back_with_it(serve, tmp_path, browser):
+    with begin_training(tmp_path / "alone" / "run", 0.0) as alone:
+        assert alone.wait(timeout=LONG) == 0
+    folder = tmp_path / "watched"
+    folder.mkdir()
     server = serve(folder)
-    browser.open(server.address)
-    browser.sees("step 390")
-    server.kill()
-    browser.sees("The server does not answer")
-    journal.append(measure(400))  # training does not notice
-    server.start()
-    browser.sees("step 400")
-    browser.wait(lambda: "does not answer" not in browser.text(), "the page answers again")
+    browser.open(server.address + "&axes=log")
+    browser.sees("no run yet in the folders that were named")
+    with begin_training(folder / "run", 0.15) as training:
+        browser.sees("running · step")
+        browser.wait(lambda: shown(browser) >= 20, "training goes on")
+        server.kill()
+        assert training.poll() is None  # in the middle of it
+        browser.sees("The server does not answer. Training goes on without it")
+        server.start()
+        browser.wait(lambda: "does not answer" not in browser.text(), "the page answers again")
+        browser.sees(f"closed · step {real_training.STEPS}")
+        assert training.wait(timeout=LONG) == 0
+    assert "axes=log" in browser.driver.current_url  # as it was
+    weights = [(each / "run" / "weights").read_bytes() for each in (tmp_path / "alone", folder)]
+    assert weights[0] == weights[1]
+    assert told(tmp_path / "alone" / "run") == told(folder / "run")
 
 
-@pytest.mark.parametrize(
-    ("place", "words"), [("runs", "step 390"), ("models", "for a colleague"), ("compare", "newest")]
-)
+@pytest.mark.parametrize(("place", "words"), [("runs", "step 390"), ("models", "print("), ("compare", "newest")])
 def test_pages_are_as_wide_as_a_phone(serve, runs, browser, place, words):
     server = serve(runs[0])
     with browser.screen(390, 844, mobile=True):
