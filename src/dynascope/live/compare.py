@@ -11,7 +11,17 @@ from bokeh.layouts import row
 from bokeh.models import ColumnDataSource, HoverTool, RadioButtonGroup, StringFormatter, TableColumn
 from bokeh.plotting import figure
 
-from dynascope.live.panels import GRID, PALETTE, WIDGET, as_text, empty_figure, name_places, plain_legend, shortened
+from dynascope.live.panels import (
+    GRID,
+    NUMBER,
+    PALETTE,
+    WIDGET,
+    as_text,
+    empty_figure,
+    name_places,
+    plain_legend,
+    shortened,
+)
 from dynascope.live.runs import TICK, table_of
 from dynascope.live.sending import remember, send
 from dynascope.live.shelf import Shelf
@@ -126,8 +136,8 @@ class Compare:
         for place, (name, each) in enumerate(self._chosen.items()):
             known = next((series for series in _LOSSES if series in each.course.known), _LOSSES[0])
             line = plot.line("step", known, source=each.source, line_width=2, **_style(place, name))
-            tips = [("step", "@step{0}"), ("loss", f"@{known}{{0.0000}}")]
-            plot.add_tools(HoverTool(tooltips=tips, renderers=[line], visible=False))
+            tips, digits = [("step", "@step{0}"), ("loss", f"@{known}{{{NUMBER}}}")], {f"@{known}": "printf"}
+            plot.add_tools(HoverTool(tooltips=tips, formatters=digits, renderers=[line], visible=False))
         plain_legend(plot)
         return plot
 

@@ -1,5 +1,6 @@
 """What is said about a run beside its numbers: health, verdicts, and a forecast. It takes up to a second."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from dynascope.monitor.judging import verdicts
 from dynascope.monitor.reading import assemble
 from dynascope.records import Json
 
+_LONGEST = 400  # letters of a finding; all of it stands with its law
 _LEAST = 8  # records of the loss, for a forecast
 
 
@@ -36,15 +38,14 @@ def judge(entries: Sequence[Mapping[str, Json]], steps: np.ndarray, losses: np.n
         return Judgement(["no measurement yet"], [], NO_BAND)
     try:
         record = assemble(entries)
-        health = examine(record)
-        told = verdicts(record)
+        with np.errstate(all="ignore"):  # numbers may be as large as they like
+            health, told = examine(record), verdicts(record)
     except (ValueError, TypeError, KeyError, ArithmeticError) as error:  # a journal may hold anything
         return Judgement([f"not judged: {error}"], [], NO_BAND)
-    line, _, left = health.line.partition("; not judged: ")
-    found = [f"health: {line}", *(each.sentence for each in health.findings)]
-    found += [f"{each.subject}: {each.finding}" for each in told]
-    laws = [f"{each.subject}: Law: {each.law}; holds for {each.holds}. Source: {each.source}." for each in told]
-    laws += [f"not judged: {left}"] if left else []
+    line, _, left = health.line.partition("not judged: ")
+    found = [f"health: {line.rstrip('; ') or 'not judged yet'}", *(each.sentence for each in health.findings)]
+    found += [textwrap.shorten(f"{each.subject}: {each.finding}", _LONGEST, placeholder=" …") for each in told]
+    laws = [f"{each.subject}: {each.sentence}" for each in told] + ([f"not judged: {left}"] if left else [])
     whole = np.isfinite(losses)
     if ended or whole.sum() < _LEAST:
         return Judgement(found, laws, NO_BAND)

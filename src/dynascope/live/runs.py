@@ -20,6 +20,7 @@ from bokeh.models import (
     LinearColorMapper,
     NumberFormatter,
     RadioButtonGroup,
+    ScientificFormatter,
     Slider,
     StringFormatter,
     TableColumn,
@@ -140,7 +141,7 @@ class Runs:
         }
 
     def _draw_table(self) -> DataTable:
-        number = NumberFormatter(format="0.0000", nan_format="")
+        number = _number(4)
         columns = [
             TableColumn(field="run", title="run", formatter=StringFormatter(), width=260),
             TableColumn(field="state", title="state", formatter=StringFormatter(), width=80),
@@ -338,8 +339,12 @@ def _columns(turns: Sequence[tuple[float, float]]) -> dict[str, list[float]]:
     return {"step": [step for step, _ in turns], "value": [value for _, value in turns]}
 
 
+def _number(digits: int) -> ScientificFormatter:
+    return ScientificFormatter(precision=digits, power_limit_high=5, power_limit_low=-digits, nan_format="")
+
+
 def _layers(source: ColumnDataSource, count: int) -> DataTable:
-    number = NumberFormatter(format="0.000", nan_format="")
+    number = _number(3)
     columns = [
         TableColumn(field="name", title="layer", formatter=StringFormatter()),
         TableColumn(field="y", title="load", formatter=number, width=70),

@@ -185,6 +185,7 @@ async def _serve(shelf: Shelf, door: socket.socket, host: str, browser: bool, to
         if browser and (sys.platform in ("darwin", "win32") or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
             webbrowser.open(address)
         ended = await _until_stopped(shelf, workers)
+        logging.getLogger("tornado").setLevel(logging.CRITICAL)  # what is on its way to open pages ends here
         looks.stop()
         server.stop()
         workers.shutdown(wait=False, cancel_futures=True)
