@@ -67,7 +67,7 @@ def test_the_page_is_whole_and_asks_no_other_host(serve, runs, browser):
     hosts = {urlsplit(each).netloc for each in asked if urlsplit(each).scheme in ("http", "https", "ws", "wss")}
     assert hosts == {f"127.0.0.1:{server.port}"}
     assert [each for each in console if each["level"] == "SEVERE"] == []
-    browser.picture("live_runs.png", 1400, 1500)
+    browser.picture("live_runs.png", 1400, 1640)
 
 
 def test_names_are_text_whatever_they_hold(serve, tmp_path, browser):

@@ -75,8 +75,12 @@ class ChainModel:
         plot.scatter("x", "y", source=self._here, marker="cross", size=18, line_width=3, color="#ffffff")
         plot.add_layout(ColorBar(color_mapper=colours, major_label_text_color=GREY, background_fill_alpha=0.0), "right")
         plot.add_tools(HoverTool(tooltips=[("curvature", "@image{0.0000}")], renderers=plot.renderers[:1]))
-        plot.on_event(Tap, lambda event: self._go({"noise": event.x, "friction_right": event.y}))
+        plot.on_event(Tap, lambda event: self._click({"noise": event.x, "friction_right": event.y}))
         return plot
+
+    def _click(self, place: Mapping[str, float]) -> None:
+        """Go to the values nearest to a place that sliders offer."""
+        self._go({name: round(value / SLIDERS[name].step) * SLIDERS[name].step for name, value in place.items()})
 
     def mark(self, values: Mapping[str, float]) -> None:
         """Show where in the phase diagram the sliders are."""
