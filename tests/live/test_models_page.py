@@ -231,7 +231,7 @@ def test_a_run_is_laid_over_local_elasticity_and_moves_its_sliders(serve, tmp_pa
     intra = elastic.fit(tmp_path / "one").values["intra"]
     browser.sees(f"PowerLaw({intra:.4g}, ")
     browser.sees("class_means(")
-    browser.picture("live_elastic.png", 1400, 560)
+    browser.picture("live_elastic.png", 1400, 425)
     browser.wait(lambda: "run=one" in browser.driver.current_url, "the address names the run")
     browser.wait(lambda: f"intra={intra:.4g}" in browser.driver.current_url, "and has what was fitted")
     browser.open(browser.driver.current_url)

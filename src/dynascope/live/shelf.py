@@ -84,7 +84,7 @@ def named(folders: Iterable[Path]) -> dict[str, Path]:
     ['first', '�', '�′']
     """
     ordered = sorted(folders)
-    names, shown = run_names(ordered), dict[str, Path]()
+    names, shown = run_names([*ordered]), dict[str, Path]()
     for folder in ordered:
         name = names[str(folder)].encode(errors="surrogateescape").decode(errors="replace")
         while name in shown:
