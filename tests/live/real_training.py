@@ -1,4 +1,4 @@
-"""A training that is watched, as a program: in its middle it waits for a file; what it comes to is written beside it."""
+"""A training that is watched, as a program: half way it waits for a file; what it comes to is written beside it."""
 
 import sys
 import time
