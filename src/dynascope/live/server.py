@@ -195,14 +195,19 @@ async def _serve(shelf: Shelf, door: socket.socket, host: str, browser: bool, to
 async def _until_stopped(shelf: Shelf, workers: ThreadPoolExecutor) -> int:
     """Search for new runs until a signal comes; its number."""
     loop = asyncio.get_running_loop()
-    stopped = loop.create_future()
+    stopped: asyncio.Future[int] = loop.create_future()
+
+    def stop(number: int) -> None:
+        if not stopped.done():
+            stopped.set_result(number)
+
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(NotImplementedError):  # Windows, where Ctrl-C is an exception
-            loop.add_signal_handler(number, lambda number=number: stopped.done() or stopped.set_result(number))
+            loop.add_signal_handler(number, stop, number)
     while not stopped.done():
         shelf.add(await loop.run_in_executor(workers, shelf.find))
         await asyncio.wait([stopped], timeout=_FIND)
-    return int(stopped.result())
+    return stopped.result()
 
 
 def _open(doc: Document, shelf: Shelf, workers: ThreadPoolExecutor) -> None:

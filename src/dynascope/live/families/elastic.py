@@ -28,8 +28,9 @@ _SLIDERS = {
 
 
 def _model(values: Values, start: np.ndarray) -> LocallyElastic:
-    strengths = [PowerLaw(values[name], values["decay"]) for name in ("intra", "inter")]
-    return LocallyElastic(*start.shape, *strengths, "logits", noise=values["noise"])
+    classes, features = start.shape
+    intra, inter = (PowerLaw(values[name], values["decay"]) for name in ("intra", "inter"))
+    return LocallyElastic(classes, features, intra, inter, "logits", noise=values["noise"])
 
 
 def _solve(values: Values, start: np.ndarray = _START) -> dict[str, Drawn]:
