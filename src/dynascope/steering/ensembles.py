@@ -157,8 +157,8 @@ def _seen(
     """What trials show of rows, as many at a time as memory allows. labelled: their agreement, if not that with y."""
     layers, parts = trainer.network.probes, []
     for trials, found in trainer.features(x, layers, among):
-        agreed = _agreement(found["logits"], y[trials]) if labelled is None else labelled[trials]
-        parts.append(signals([found[name] for name in layers], found["logits"], *agreed.unbind(1), classes))
+        fit, doubt = (_agreement(found["logits"], y[trials]) if labelled is None else labelled[trials]).unbind(1)
+        parts.append(signals([found[name] for name in layers], found["logits"], fit, doubt, classes))
     columns = zip(*(vars(part).values() for part in parts), strict=True)
     return Signal(*(np.concatenate(column) for column in columns))
 
