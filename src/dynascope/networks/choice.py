@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 from torch import Tensor
 
@@ -73,10 +74,9 @@ def _require_alike(change: Tensor, usual: Tensor) -> None:
 
 def _read(file: Path) -> dict[str, dict[str, float]]:
     try:
-        found = json.loads(file.read_text())
-    except (OSError, ValueError):
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, dict[str, float]])
+    except (OSError, msgspec.DecodeError):  # nothing was remembered, or something else lies there
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _write(file: Path, times: Mapping[str, Mapping[str, float]]) -> None:
