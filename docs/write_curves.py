@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from dynascope.data import SparseParity, corrupt_labels, geomnist, modular_arithmetic
 from dynascope.experiments.forecasts.sets import OWN
@@ -128,42 +129,41 @@ _LINEAR = {"activation": "linear", "width": 16}
 _TANH = {"activation": "tanh", "depth": 3, "width": 64}
 _SMALL = (0.3, 0.5, 1.0)
 TASKS: dict[str, tuple[Callable[[], Task], int, tuple[Setup, ...]]] = {  # data, steps, networks
-    "mnist": (_images("mnist"), 2400, (
-        _plain(2, (0.003, 0.15)), _normed("adam", (2e-4, 1e-2)), _plain(7, (0.02, 0.2)))),
-    "fashion": (_images("fashion"), 2400, (
-        _plain(4, (0.01, 0.15)), _normed("sgd", (0.003, 0.15)), Setup("2 layers", "adam", (2e-4, 1e-2), {"depth": 2}))),
-    "cifar10": (_images("cifar10"), 2400, (
-        _plain(2, (0.003, 0.15)), _normed("adamw", (2e-4, 1e-2), decays=(0.0, 0.1)), _plain(6, (0.02, 0.15)))),
     "geomnist": (_shapes, 3000, (
         Setup("LeNet", "sgd", (0.002, 0.01), batch=1), Setup("LeNet, batches of 8", "sgd", (0.01, 0.08), batch=8),
         Setup("LeNet, Adam", "adam", (1e-4, 1e-3), batch=8))),
+    "mnist": (_images("mnist"), 2400, (
+        _plain(2, (0.003, 0.15)), _normed("adam", (2e-4, 1e-2)), _plain(7, (0.02, 0.2)))),
     "parity": (_parity, 3000, (
         _plain(1, (0.1, 0.5)), Setup("2 layers", "adam", (1e-3, 1e-2), {"depth": 2}, scales=_SMALL),
         Setup("3 layers", "adamw", (1e-3, 1e-2), {"depth": 3}, decays=(0.0, 0.1, 1.0)))),
-    "modular": (_modular, 3600, (
-        Setup("1 layer", "adamw", (1e-3, 1e-2), {"depth": 1, "width": 128}, decays=(0.1, 1.0)),
-        Setup("2 layers", "adam", (5e-4, 5e-3), {"depth": 2, "width": 64}), _plain(2, (0.05, 0.3), scales=(0.7, 1.0)))),
-    "mixture": (_mixture, 1800, (
-        _plain(2, (0.003, 0.15)), Setup("3 layers, tanh", "sgd", (0.01, 0.1), _TANH, scales=_SMALL),
-        Setup("2 layers, squares", "adam", (2e-4, 1e-2), {"depth": 2}, loss="mse"))),
-    "teacher": (_teacher, 2400, (
-        _plain(5, (0.02, 0.15)), _normed("adamw", (2e-4, 1e-2), decays=(0.0, 0.1)),
-        Setup("3 layers, tanh", "adam", (2e-4, 5e-3), _TANH, scales=_SMALL))),
+    "fashion": (_images("fashion"), 2400, (
+        _plain(4, (0.01, 0.15)), _normed("sgd", (0.003, 0.15)), Setup("2 layers", "adam", (2e-4, 1e-2), {"depth": 2}))),
     "spiral": (_spiral, 3600, (
         _plain(4, (0.02, 0.2)), Setup("3 layers, tanh", "sgd", (0.02, 0.2), _TANH, scales=_SMALL),
         Setup("4 layers, Adam", "adam", (3e-4, 5e-3), {"depth": 4}))),
+    "cifar10": (_images("cifar10"), 2400, (
+        _plain(2, (0.003, 0.15)), _normed("adamw", (2e-4, 1e-2), decays=(0.0, 0.1)), _plain(6, (0.02, 0.15)))),
+    "teacher": (_teacher, 2400, (
+        _plain(5, (0.02, 0.15)), _normed("adamw", (2e-4, 1e-2), decays=(0.0, 0.1)),
+        Setup("3 layers, tanh", "adam", (2e-4, 5e-3), _TANH, scales=_SMALL))),
     "linear": (_linear, 1800, (
         Setup("1 linear layer", "sgd", (0.02, 0.1), {"depth": 1, **_LINEAR}, scales=(0.05, 0.1, 0.3), loss="mse"),
         Setup("3 linear layers", "sgd", (0.02, 0.1), {"depth": 3, **_LINEAR}, scales=(0.5, 0.7, 1.0), loss="mse"),
         Setup("2 linear layers, Adam", "adam", (3e-4, 3e-3), {"depth": 2, **_LINEAR}, scales=_SMALL, loss="mse"))),
-    "waves": (_waves, 3600, (
-        Setup("3 layers, tanh", "adam", (3e-4, 5e-3), _TANH, loss="mse"),
-        _plain(4, (0.02, 0.2), loss="mse"), Setup("3 layers, tanh, SGD", "sgd", (0.02, 0.2), _TANH, loss="mse"))),
+    "mixture": (_mixture, 1800, (
+        _plain(2, (0.003, 0.15)), Setup("3 layers, tanh", "sgd", (0.01, 0.1), _TANH, scales=_SMALL),
+        Setup("2 layers, squares", "adam", (2e-4, 1e-2), {"depth": 2}, loss="mse"))),
     "memory": (_memory, 3000, (
         _plain(3, (0.02, 0.2)), _normed("adam", (2e-4, 1e-2)),
         Setup("5 layers, Adam", "adam", (2e-4, 2e-3), {"depth": 5}))),
+    "waves": (_waves, 3600, (
+        Setup("3 layers, tanh", "adam", (3e-4, 5e-3), _TANH, loss="mse"),
+        _plain(4, (0.02, 0.2), loss="mse"), Setup("3 layers, tanh, SGD", "sgd", (0.02, 0.2), _TANH, loss="mse"))),
+    "modular": (_modular, 3600, (
+        Setup("1 layer", "adamw", (1e-3, 1e-2), {"depth": 1, "width": 128}, decays=(0.1, 1.0)),
+        Setup("2 layers", "adam", (5e-4, 5e-3), {"depth": 2, "width": 64}), _plain(2, (0.05, 0.3), scales=(0.7, 1.0)))),
 }  # fmt: skip
-IMAGES = ("mnist", "fashion", "cifar10")  # whose load curves are kept
 
 
 def main() -> None:
@@ -177,7 +177,7 @@ def main() -> None:
     for data, (make, steps, setups) in TASKS.items():
         task, steps = make(), max(round(steps * given.part / RECORDS), 1) * RECORDS
         for setup in setups:
-            curves = _trained(task, setup, steps, seed=len(found["name"]), measures="load" if data in IMAGES else ())
+            curves = _trained(task, setup, steps, seed=len(found["name"]))
             for name, value in curves.items():
                 found[name].append(value)
             found["name"].append(f"{data}/{setup.name}/{setup.optimiser}")
@@ -189,61 +189,64 @@ def main() -> None:
         save({name: np.array(each) for name, each in found.items()}, given.out)
 
 
-def _trained(
-    task: Task, setup: Setup, steps: int, *, seed: int, measures: str | tuple[str, ...]
-) -> dict[str, np.ndarray]:
-    """Curves of all trials of a network, (trial, part, record)."""
+def _trained(task: Task, setup: Setup, steps: int, *, seed: int) -> dict[str, np.ndarray]:
+    """Curves of all trials of a network, (trial, part, record); load curves of those with batch norm."""
     x, y, xt, yt = task
     rng, trials, every = np.random.default_rng([9, seed]), REPEATS * len(SCHEDULES), steps // RECORDS
-    rate = np.exp(rng.uniform(*np.log(setup.rates), trials))
     momentum = rng.choice([0.0, 0.9], trials) if setup.optimiser == "sgd" else np.zeros(trials)
-    rate *= np.where(momentum > 0, 0.3, 1.0)
-    fully = setup.network.get("depth") is not None
-    vary = (
-        {"dropout": rng.choice([0.0, 0.2], trials), "weight_scale": rng.choice(setup.scales, trials)} if fully else {}
-    )
-    classes = int(y.max()) + 1 if y.dtype.kind == "i" else y.shape[1]
-    wrong = rng.choice([0.0, 0.0, 0.2], trials)
-    labels = (
-        np.stack([corrupt_labels(y, float(each), seed=k) if each else y for k, each in enumerate(wrong)])
-        if y.dtype.kind == "i"
-        else np.repeat(y[None], trials, 0)
-    )
-    shapes = np.array(
-        [[factor(k / RECORDS / 2) for factor in SCHEDULES.values()] * REPEATS for k in range(2 * RECORDS)]
-    )
-    network = MLP(x.shape[1:], classes, **{"width": 32, **setup.network}) if fully else LeNet(classes)
+    rate = np.exp(rng.uniform(*np.log(setup.rates), trials)) * np.where(momentum > 0, 0.3, 1.0)
+    # half-way between records, too: (change, trial)
+    factor = np.array([[shape(k / RECORDS / 2) for shape in SCHEDULES.values()] * REPEATS for k in range(2 * RECORDS)])
+    network = _network(x, y, setup)
+    varied = {"dropout": rng.choice([0.0, 0.2], trials), "weight_scale": rng.choice(setup.scales, trials)}
     ensemble = Ensemble(
         network,
         trials=trials,
-        learning_rate=rate * shapes[0],
+        learning_rate=rate * factor[0],
         batch_size=setup.batch,
         seed=seed,
         optimizer=setup.optimiser,
         momentum=momentum,
         weight_decay=rng.choice(setup.decays, trials),
-        vary=vary,
+        vary=varied if isinstance(network, MLP) else None,
         loss=setup.loss,
         sampling="shuffled",
     )
-    later = {k * every // 2: {"learning_rate": rate * shapes[k]} for k in range(1, 2 * RECORDS) if k * every % 2 == 0}
+    labels = np.stack([_spoiled(y, share, k) for k, share in enumerate(rng.choice([0.0, 0.0, 0.2], trials))])
     kept = rng.permutation(len(y))[:PROBED]
-    probe = {"train": (x[kept], labels[:, kept]), "test": (xt, np.repeat(yt[None], trials, 0))}
-    run = ensemble.train(x, labels, steps, probe=probe, record_every=every, later=later, measures=measures)
-    parts = run.transpose("trial", "probe", ...)
-    loss = parts["loss"].transpose("trial", "probe", "step").values
-    blank = np.full_like(loss, np.nan)
-    load = np.full((trials, LAYERS, RECORDS + 1), np.nan)
-    if measures:
-        taken = run["load"].sel(probe="train").transpose("trial", "layer", "step").values[:, :LAYERS]
-        load[:, : taken.shape[1]] = taken
-    return {
-        "step": run["step"].values,
-        "loss": loss,
-        "accuracy": parts["accuracy"].transpose("trial", "probe", "step").values if "accuracy" in run else blank,
-        "batch": run["train_loss"].transpose("trial", "step").values,
-        "load": load,
-    }
+    run = ensemble.train(
+        x,
+        labels,
+        steps,
+        probe={"train": (x[kept], labels[:, kept]), "test": (xt, np.repeat(yt[None], trials, 0))},
+        record_every=every,
+        later={
+            k * every // 2: {"learning_rate": rate * factor[k]} for k in range(1, 2 * RECORDS) if k * every % 2 == 0
+        },
+        measures="load" if setup.network.get("batch_norm") else (),
+    )
+    return _curves(run)
+
+
+def _network(x: np.ndarray, y: np.ndarray, setup: Setup) -> MLP | LeNet:
+    classes = int(y.max()) + 1 if y.dtype.kind == "i" else y.shape[1]
+    return MLP(x.shape[1:], classes, **{"width": 32, **setup.network}) if setup.network else LeNet(classes)
+
+
+def _spoiled(y: np.ndarray, share: float, seed: int) -> np.ndarray:
+    return corrupt_labels(y, share, seed=seed) if share and y.dtype.kind == "i" else y
+
+
+def _curves(run: xr.Dataset) -> dict[str, np.ndarray]:
+    """What is kept of a record; NaN where it is not there."""
+    loss = run["loss"].transpose("trial", "probe", "step").values
+    accuracy, load = np.full_like(loss, np.nan), np.full((len(loss), LAYERS, loss.shape[-1]), np.nan)
+    if "accuracy" in run:
+        accuracy = run["accuracy"].transpose("trial", "probe", "step").values
+    if "load" in run:
+        load = run["load"].sel(probe="train").transpose("trial", "layer", "step").values
+    batch = run["train_loss"].transpose("trial", "step").values
+    return {"step": run["step"].values, "loss": loss, "accuracy": accuracy, "batch": batch, "load": load}
 
 
 def save(found: dict[str, np.ndarray], path: Path) -> None:

@@ -16,8 +16,8 @@ from jax.scipy.special import erf
 
 from dynascope.forecasting.candidates import CANDIDATES
 from dynascope.forecasting.candidates.shapes import Candidate
-from dynascope.forecasting.evidence import LEVELS, Clues, Mixture, Prior, clues, mixture, parts, size_of
-from dynascope.forecasting.seen import Seen, lay_out
+from dynascope.forecasting.evidence import LEVELS, TOLD, Clues, Mixture, Prior, clues, mixture, parts, size_of
+from dynascope.forecasting.seen import UNNAMED, Kind, Seen, lay_out
 
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _AHEAD = (0.25, 0.5, 1.0)  # of the way to the end
@@ -32,7 +32,7 @@ _UNITS = (2e-4, 5e-4, 1.3e-3, 3.5e-3, 0.01, 0.03, 0.08, 0.3)
 class Group:
     """Curves of the same steps and learning rates: step (record,), value (curve, record), rate (record,) or None.
 
-    candidates: those that forecast them.
+    candidates: those that forecast them. kind: what is known of the quantity.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Group:
     value: np.ndarray
     rate: np.ndarray | None = None
     candidates: tuple[Candidate, ...] = CANDIDATES
+    kind: Kind = UNNAMED
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,12 @@ class Rows:
         given = Clues(*(each[chosen] for each in vars(self.given).values()))
         return Rows(given, *(each[chosen] for name, each in vars(self).items() if name != "given"))
 
+    def forgetting(self) -> "Rows":
+        """The same, but of every other curve nobody says whether it is trained on: many logs have just a loss."""
+        common = self.given.common.copy()
+        common[self.curve % 2 == 0, TOLD] = 0.0
+        return replace(self, given=replace(self.given, common=common))
+
     def forecast(self, prior: Prior) -> Mixture:
         """What the network says, in units from the last value, without doubt: calibration would take it back."""
         in_units = replace(self.given, unit=np.ones(len(self.last)))
@@ -70,7 +77,7 @@ def cut(group: Group, share: float) -> tuple[Seen, float]:
     """What has been seen of curves after a share of their records, and the shift of their time."""
     records = _records(group, share)
     rates = None if group.rate is None else (group.step, group.rate)
-    seen, shift, _ = lay_out(group.step[:records], list(group.value[:, :records]), rates)
+    seen, shift, _ = lay_out(group.step[:records], list(group.value[:, :records]), rates, group.kind)
     return seen, shift
 
 

@@ -18,6 +18,7 @@ from dynascope.forecasting.curves import Curve
 from dynascope.forecasting.known import Library, law_of
 from dynascope.forecasting.learning import Group
 from dynascope.forecasting.pace import Pace, pace_of
+from dynascope.forecasting.seen import Kind
 
 OWN = Path(__file__).with_name("own_curves.npz")
 _MOVES = 0.02  # that a curve of TaskSet falls from the mean of its first five records, if it moves at all
@@ -97,19 +98,32 @@ def moving(value: np.ndarray) -> np.ndarray:
 
 
 def networks() -> list[Group]:
-    """Networks of our own: a group for each data set, network, optimiser, schedule, part and quantity.
+    """Networks of our own: a group for each task, schedule and quantity.
 
     Accuracies are turned upside down, as `forecast` does, so that all curves fall as they get better.
     """
-    groups = []
     with np.load(OWN) as file:
-        step, names = file["step"].astype(float), [str(each) for each in file["name"]]
-        for quantity, sign in (("loss", 1.0), ("accuracy", -1.0)):
-            for place, part in enumerate(("train", "test")):
-                table = sign * file[quantity][:, :, place].astype(float)
-                for name, value, factor in zip(names, table, file["factor"], strict=True):
-                    usable = np.isfinite(value).all(1)
-                    groups.append(Group(f"networks/{name}/{part}/{quantity}", step, value[usable], factor))
+        found = {name: file[name] for name in file.files if name != "load"}
+    task_of = np.array([str(each).split("/")[0] for each in found["name"]])
+    loss, accuracy = found["loss"].astype(float), -found["accuracy"].astype(float)
+    quantities = {
+        "train/loss": (loss[:, :, 0], Kind(-1.0)),
+        "test/loss": (loss[:, :, 1], Kind(1.0)),
+        "batch/loss": (found["batch"].astype(float), Kind(-1.0)),
+        "train/accuracy": (accuracy[:, :, 0], Kind(-1.0, least=-1.0)),
+        "test/accuracy": (accuracy[:, :, 1], Kind(1.0, least=-1.0)),
+    }
+    groups = []
+    for task in dict.fromkeys(task_of.tolist()):
+        mine = task_of == task
+        for number, schedule in enumerate(found["schedule"]):
+            for name, (table, kind) in quantities.items():
+                begin = int(name == "batch/loss")  # before the first step there is no batch
+                value = table[mine, number :: len(found["schedule"]), begin:].reshape(-1, table.shape[-1] - begin)
+                step, factor = found["step"][mine][0, begin:].astype(float), found["factor"][number, begin:]
+                if (usable := np.isfinite(value).all(1)).any():
+                    full = f"networks/{task}/{schedule}/{name}"
+                    groups.append(Group(full, step, value[usable], factor, kind=kind))
     return groups
 
 
