@@ -36,6 +36,8 @@ def main() -> None:
 
     def fold(name: str) -> str:
         kind, first = name.split("/")[:2]
+        if kind == "networks":
+            return sets.fold_of_networks(name)
         return f"tasks {places[name]}" if kind == "taskset" else kind if kind == "planted" else f"{kind}/{first}"
 
     given = lessons(taught, fold, TOTALS, config)

@@ -24,6 +24,7 @@ _AHEAD = (0.25, 0.5, 1.0)  # of the way to the end
 _HIDDEN, _BATCH, _STEPS, _RATE, _DECAY = 16, 1024, 1500, 0.01, 1e-4
 _FAR = 10.0  # units: further away counts as this far, or single curves that break would decide alone
 _RATIOS = (1.06, 1.2, 1.5, 2.0, 3.0, 5.0, 8.0)  # at which bands are calibrated
+_AT_ONCE = 200  # curves of a group from which on it is cut and fitted by itself
 _ENDS = (0.001, 0.998)  # levels beyond are not read
 _UNITS = (2e-4, 5e-4, 1.3e-3, 3.5e-3, 0.01, 0.03, 0.08, 0.3)
 
@@ -91,7 +92,7 @@ def rows(groups: list[Group], shares: tuple[float, ...] = SHARES, ends: tuple[fl
 
 
 def _rows(groups: list[Group], shares: tuple[float, ...], ends: tuple[float, ...]) -> Iterator[Rows]:
-    for number, group in enumerate(groups):
+    for group, number, curve in _together(groups):
         for share in shares:
             seen, shift = cut(group, share)
             records = _records(group, share)
@@ -102,10 +103,23 @@ def _rows(groups: list[Group], shares: tuple[float, ...], ends: tuple[float, ...
                 one = np.ones(len(seen.y))
                 happened = (group.value[:, place] - seen.last) / given.unit
                 ahead = (place - records + 1) / left
-                yield Rows(
-                    given, happened, seen.last, time * one, share * one, ahead * one,
-                    np.full(len(one), number), np.arange(len(one)),
-                )  # fmt: skip
+                yield Rows(given, happened, seen.last, time * one, share * one, ahead * one, number, curve)
+
+
+def _together(groups: list[Group]) -> Iterator[tuple[Group, np.ndarray, np.ndarray]]:
+    """Groups of the same steps, rates and candidates as one, and of each curve its group and its number in it."""
+    alike: dict[object, list[int]] = {}
+    for number, each in enumerate(groups):
+        rate = b"" if each.rate is None else each.rate.tobytes()
+        full = len(each.value) > _AT_ONCE
+        alike.setdefault((each.step.tobytes(), rate, id(each.candidates), full and number), []).append(number)
+    for numbers in alike.values():
+        members = [groups[number] for number in numbers]
+        sizes = [len(each.value) for each in members]
+        kind = Kind(*(np.repeat([getattr(each.kind, name) for each in members], sizes) for name in ("told", "least")))
+        curve = np.concatenate([np.arange(size) for size in sizes])
+        value = np.concatenate([each.value for each in members])
+        yield replace(members[0], value=value, kind=kind), np.repeat(numbers, sizes), curve
 
 
 def _joined(parts: list[Rows]) -> Rows:
@@ -169,9 +183,10 @@ def crps(weight: Any, mean: Any, width: Any, value: Any) -> Any:
     0.2337
     """
     far = (weight * _distance(value[:, None] - mean, width)).sum(-1)
-    both = jnp.sqrt(width[:, :, None] ** 2 + width[:, None] ** 2)
-    among = (weight[:, :, None] * weight[:, None] * _distance(mean[:, :, None] - mean[:, None], both)).sum((-1, -2))
-    return far - among / 2
+    one, other = np.triu_indices(mean.shape[1], 1)  # every pair once: this is where learning spends its time
+    both = jnp.hypot(width[:, one], width[:, other])
+    among = weight[:, one] * weight[:, other] * _distance(mean[:, one] - mean[:, other], both)
+    return far - among.sum(-1) - (weight**2 * width).sum(-1) / np.sqrt(np.pi)
 
 
 def _distance(mean: Any, width: Any) -> Any:

@@ -23,10 +23,11 @@ class Kind:
     """What the name of a quantity tells.
 
     told: 1 where it is measured on data that is not trained on, −1 on what is, 0 where that is not said
-    least: value that a share, turned to fall, cannot go below, of all curves or of each (curve,); −∞ if it is none
+    least: value that a share, turned to fall, cannot go below; −∞ if it is none
+    Both of all curves, or of each (curve,).
     """
 
-    told: float = 0.0
+    told: float | np.ndarray = 0.0
     least: float | np.ndarray = -np.inf
 
 

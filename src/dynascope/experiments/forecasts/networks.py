@@ -20,7 +20,7 @@ from dynascope.experiments.forecasts.judged import Config, crossed, lessons, rea
 from dynascope.experiments.forecasts.taskset import TOTALS
 from dynascope.experiments.sources import own
 
-KINDS = ("train/loss", "test/loss", "train/accuracy", "test/accuracy")
+KINDS = ("train/loss", "test/loss", "batch/loss", "train/accuracy", "test/accuracy")
 
 
 def run(config: Config) -> xr.Dataset:
@@ -33,7 +33,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 def _fold(name: str) -> str:
-    return "/".join(name.split("/")[:2])
+    return sets.fold_of_networks(name) if name.startswith("networks/") else name
 
 
 def _read(record: xr.Dataset) -> dict[str, xr.Dataset]:

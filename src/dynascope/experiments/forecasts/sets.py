@@ -20,6 +20,12 @@ from dynascope.forecasting.learning import Group
 from dynascope.forecasting.pace import Pace, pace_of
 from dynascope.forecasting.seen import Kind
 
+FOLDS = (  # tasks of our own networks that are left out together
+    ("mnist", "linear", "spiral"),
+    ("fashion", "parity", "waves"),
+    ("cifar10", "geomnist", "memory"),
+    ("teacher", "mixture", "modular"),
+)
 OWN = Path(__file__).with_name("own_curves.npz")
 _MOVES = 0.02  # that a curve of TaskSet falls from the mean of its first five records, if it moves at all
 _LARGEST = 5.0  # loss of one that moves
@@ -125,6 +131,16 @@ def networks() -> list[Group]:
                     full = f"networks/{task}/{schedule}/{name}"
                     groups.append(Group(full, step, value[usable], factor, kind=kind))
     return groups
+
+
+def fold_of_networks(name: str) -> str:
+    """Which tasks are left out with a group of networks: a quarter of them, unlike each other.
+
+    >>> fold_of_networks("networks/mnist/cosine/test/loss"), fold_of_networks("networks/linear/drop/train/loss")
+    ('networks 0', 'networks 0')
+    """
+    task = name.split("/")[1]
+    return next(f"networks {place}" for place, tasks in enumerate(FOLDS) if task in tasks)
 
 
 def earlier_of(groups: list[Group], few: int = 25, others: int = 400) -> list[Group]:
