@@ -11,6 +11,7 @@ import msgspec
 from dynascope.experiments.forecasts import sets
 from dynascope.experiments.forecasts.judged import Config, lessons
 from dynascope.experiments.forecasts.language import all_known_beside
+from dynascope.experiments.forecasts.sets import CURVES
 from dynascope.experiments.forecasts.taskset import TOTALS
 from dynascope.files import write_text
 from dynascope.forecasting.evidence import PRIOR
@@ -21,13 +22,13 @@ TASKS = 4  # folds of TaskSet's tasks, whose curves calibrate the bands
 def main() -> None:
     """Learn and write."""
     config = Config()
-    tasks = sets.taskset("valid")
+    tasks = sets.taskset("valid", most=CURVES)
     places = {each.name: number % TASKS for number, each in enumerate(tasks)}
     language = sets.language()
     taught = [
         *tasks,
-        *sets.taskset("train"),
-        *sets.earlier_of(tasks),
+        *sets.taskset("train", most=CURVES // 2),
+        *sets.earlier_of(tasks, others=CURVES // 2),
         *language,
         *all_known_beside(language),
         *sets.networks(),

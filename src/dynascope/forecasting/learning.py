@@ -143,7 +143,8 @@ def learn(data: Rows, weight: np.ndarray, *, seed: int = 0, steps: int = _STEPS,
         "offsets": jnp.zeros(_HIDDEN),
         "outputs": 0.1 * jax.random.normal(keys[1], (_HIDDEN, 2)),
         "candidates": jnp.zeros((len(CANDIDATES), 2)),
-        "wide": jnp.array([-3.0, 1.0]),
+        "beyond": jnp.zeros((_HIDDEN, 3)),
+        "wide": jnp.array([-3.0, 1.0, 0.0]),
     }
     numbers = jax.tree.map(lambda each: each.astype(jnp.float32), numbers)
     first = second = jax.tree.map(jnp.zeros_like, numbers)
@@ -171,7 +172,7 @@ def _adam(numbers: Any, first: Any, second: Any, step: Any, rate: Any, *given: A
 
 def _loss(numbers: Any, own: Any, common: Any, place: Any, speaks: Any, noise: Any, happened: Any, weight: Any) -> Any:
     score, width, mean = parts(numbers, own, common, place, speaks, noise, xp=jnp)
-    shrink = sum((numbers[name] ** 2).sum() for name in ("inputs", "outputs", "candidates"))
+    shrink = sum((numbers[name] ** 2).sum() for name in ("inputs", "outputs", "candidates", "beyond"))
     return (weight * crps(jax.nn.softmax(score), mean, width, happened)).mean() + _DECAY * shrink
 
 
@@ -183,10 +184,12 @@ def crps(weight: Any, mean: Any, width: Any, value: Any) -> Any:
     0.2337
     """
     far = (weight * _distance(value[:, None] - mean, width)).sum(-1)
-    one, other = np.triu_indices(mean.shape[1], 1)  # every pair once: this is where learning spends its time
-    both = jnp.hypot(width[:, one], width[:, other])
-    among = weight[:, one] * weight[:, other] * _distance(mean[:, one] - mean[:, other], both)
-    return far - among.sum(-1) - (weight**2 * width).sum(-1) / np.sqrt(np.pi)
+    among, count = (weight**2 * width).sum(-1) / np.sqrt(np.pi), mean.shape[1]
+    for shift in range(1, count // 2 + 1):  # every pair once: this is where learning spends its time
+        other, place, wide = (jnp.roll(each, shift, 1) for each in (weight, mean, width))
+        apart = (weight * other * _distance(mean - place, jnp.sqrt(width**2 + wide**2))).sum(-1)
+        among += apart / 2 if 2 * shift == count else apart
+    return far - among
 
 
 def _distance(mean: Any, width: Any) -> Any:

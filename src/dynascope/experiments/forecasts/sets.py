@@ -1,4 +1,4 @@
-"""Sets of curves: 18 published language models, TaskSet's 8000 settings of Adam, 960 networks of our own, planted ones.
+"""Sets of curves: 18 published language models, TaskSet's 8000 settings of Adam, networks of our own, planted ones.
 
 The published ones are read from the folder `curves` of the data folder. Our own set ships with the package;
 docs/write_curves.py makes it.
@@ -29,6 +29,7 @@ FOLDS = (  # tasks of our own networks that are left out together
 OWN = Path(__file__).with_name("own_curves.npz")
 _MOVES = 0.02  # that a curve of TaskSet falls from the mean of its first five records, if it moves at all
 _LARGEST = 5.0  # loss of one that moves
+CURVES = 200  # of a task of TaskSet that others learn from
 _BROKEN = 1e4  # loss beyond which a curve is not one
 
 
@@ -85,8 +86,11 @@ def known_beside(groups: list[Group], chosen: list[Group], unit: float = 20_000.
     return [Group(each.name, each.step, each.value, each.rate, after) for each in groups]
 
 
-def taskset(part: str = "valid", *, published: bool = True) -> list[Group]:
-    """TaskSet: one group for each task; curves that are not finite or explode are left out. Or what stands for it."""
+def taskset(part: str = "valid", *, published: bool = True, most: int | None = None) -> list[Group]:
+    """TaskSet: one group for each task; curves that are not finite or explode are left out. Or what stands for it.
+
+    most: curves of a task
+    """
     if not published:
         return [Group(each.name.replace("planted", "taskset"), each.step, each.value) for each in planted(30, seed=1)]
     found = _published("taskset.npz")
@@ -94,7 +98,7 @@ def taskset(part: str = "valid", *, published: bool = True) -> list[Group]:
     for task in sorted({name.split("/")[0] for name in found}):
         value = found[f"{task}/{part}"].astype(float)
         usable = np.isfinite(value).all(1) & (np.abs(np.nan_to_num(value)).max(1) < _BROKEN)
-        groups.append(Group(f"taskset/{task}", np.arange(value.shape[1]) * 200.0, value[usable]))
+        groups.append(Group(f"taskset/{task}", np.arange(value.shape[1]) * 200.0, value[usable][:most]))
     return groups
 
 
