@@ -1,4 +1,4 @@
-"""dynascope docs/forecast.md: Forecasts of networks of our own, three of twelve tasks left out in turn."""
+"""dynascope docs/forecast.md: Forecasts of networks of our own, four of twelve tasks left out in turn."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 def _fold(name: str) -> str:
-    return sets.fold_of_networks(name) if name.startswith("networks/") else name
+    return f"fold {sets.fold_of_networks(name)}" if name.startswith("networks/") else name
 
 
 def _read(record: xr.Dataset) -> dict[str, xr.Dataset]:
