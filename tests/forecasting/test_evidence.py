@@ -10,7 +10,7 @@ import pytest
 from dynascope.experiments.forecasts.sets import planted
 from dynascope.forecasting import learning
 from dynascope.forecasting.candidates import CANDIDATES
-from dynascope.forecasting.evidence import LEVELS, PRIOR, TOLD, Mixture, load_prior, read_levels
+from dynascope.forecasting.evidence import LEVELS, NUMBERS, PRIOR, TOLD, Mixture, load_prior, read_levels
 from dynascope.forecasting.seen import Kind
 
 
@@ -42,12 +42,10 @@ def test_what_is_trained_is_what_forecasts(lesson):
     prior = learning.learn(lesson, np.ones(len(lesson.last)), steps=3)
     mixed = lesson.forecast(prior)
     ours = learning.crps(mixed.weight, mixed.mean, mixed.width, jnp.asarray(lesson.happened))
-    numbers = {
-        name: jnp.asarray(getattr(prior, name)) for name in ("inputs", "offsets", "outputs", "candidates", "wide")
-    }
+    numbers = {name: jnp.asarray(getattr(prior, name)) for name in NUMBERS}
     clues = lesson.given
     given = (clues.own, clues.common, np.nan_to_num(clues.place), np.isfinite(clues.place), clues.noise)
-    shrunk = learning._DECAY * sum((numbers[name] ** 2).sum() for name in ("inputs", "outputs", "candidates"))
+    shrunk = learning._DECAY * sum((numbers[name] ** 2).sum() for name in learning.SHRUNK)
     loss = learning._loss(numbers, *map(jnp.asarray, given), jnp.asarray(lesson.happened), jnp.ones(len(ours)))
     assert float(loss - shrunk) == pytest.approx(float(ours.mean()), rel=1e-4)
 

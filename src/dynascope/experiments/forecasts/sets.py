@@ -26,6 +26,7 @@ FOLDS = (  # tasks of our own networks that are left out together
     ("cifar10", "geomnist", "memory", "teacher"),
 )
 OWN = Path(__file__).with_name("own_curves.npz")
+IMAGES = Path(__file__).with_name("own_curves_images.npz")  # made before, of three tasks
 _MOVES = 0.02  # that a curve of TaskSet falls from the mean of its first five records, if it moves at all
 _LARGEST = 5.0  # loss of one that moves
 CURVES = 200  # of a task of TaskSet that others learn from
@@ -111,17 +112,22 @@ def networks() -> list[Group]:
 
     Accuracies are turned upside down, as `forecast` does, so that all curves fall as they get better.
     """
-    with np.load(OWN) as file:
+    return [group for path in (IMAGES, OWN) for group in _networks(path)]
+
+
+def _networks(path: Path) -> list[Group]:
+    with np.load(path) as file:
         found = {name: file[name] for name in file.files if name != "load"}
     task_of = np.array([str(each).split("/")[0] for each in found["name"]])
     loss, accuracy = found["loss"].astype(float), -found["accuracy"].astype(float)
     quantities = {
         "train/loss": (loss[:, :, 0], Kind(-1.0)),
         "test/loss": (loss[:, :, 1], Kind(1.0)),
-        "batch/loss": (found["batch"].astype(float), Kind(-1.0)),
         "train/accuracy": (accuracy[:, :, 0], Kind(-1.0, least=-1.0)),
         "test/accuracy": (accuracy[:, :, 1], Kind(1.0, least=-1.0)),
     }
+    if "batch" in found:
+        quantities["batch/loss"] = found["batch"].astype(float), Kind(-1.0)
     groups = []
     for task in dict.fromkeys(task_of.tolist()):
         mine = task_of == task
