@@ -23,7 +23,7 @@ from dynascope.forecasting.seen import Seen
 
 LEVELS = (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975)
 PRIOR = Path(__file__).with_name("prior.json")
-NUMBERS = ("inputs", "offsets", "outputs", "candidates", "beyond", "wide")  # that are learnt
+NUMBERS = ("inputs", "offsets", "outputs", "candidates", "wide")  # that are learnt
 TOLD = -1  # place among the common clues of what the name tells
 _SILENT = -1e9  # score of a candidate that says nothing
 # Of the way ahead: what the law and earlier runs err by besides, for few such runs teach. Set where language models of
@@ -62,7 +62,6 @@ class Prior(msgspec.Struct, frozen=True):
     offsets: list[float]
     outputs: list[list[float]]
     candidates: list[list[float]]
-    beyond: list[list[float]]
     wide: list[float]
     ratios: list[float]
     units: list[float]
@@ -163,7 +162,7 @@ def _clues(
 
 
 def mixture(given: Clues, last: np.ndarray, prior: Prior, *, doubt: float = DOUBT) -> Mixture:
-    """Weigh candidates. The last part is for what no candidate foresees: where, and how wide, follows from all clues.
+    """Weigh candidates. The last part is a wide one about the last value, for what no candidate foresees.
 
     doubt: 0 where levels are calibrated, which would take it back.
     """
@@ -187,12 +186,11 @@ def parts(
     clue, count = own.shape[-1], place.shape[-1]
     table = numbers["inputs"]
     hidden = own @ table[:clue] + (common @ table[clue:-count])[:, None] + table[-count:]
-    active = xp.tanh(hidden + numbers["offsets"])
-    found = active @ numbers["outputs"] + numbers["candidates"]
-    wide = active.mean(1, keepdims=True) @ numbers["beyond"] + numbers["wide"]
+    found = xp.tanh(hidden + numbers["offsets"]) @ numbers["outputs"] + numbers["candidates"]
+    wide = xp.broadcast_to(numbers["wide"], (len(own), 1, 2))
     score = xp.concatenate([xp.where(speaks > 0, found[..., 0], _SILENT), wide[..., 0]], 1)
     width = xp.exp(xp.clip(xp.concatenate([found[..., 1], wide[..., 1]], 1), -6, 3))
-    return score, xp.hypot(width, noise[:, None]), xp.concatenate([place, wide[..., 2]], 1)
+    return score, xp.hypot(width, noise[:, None]), xp.concatenate([place, xp.zeros((len(own), 1))], 1)
 
 
 def size_of(unit: np.ndarray, last: np.ndarray) -> np.ndarray:

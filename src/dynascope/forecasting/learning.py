@@ -22,7 +22,7 @@ from dynascope.forecasting.seen import UNNAMED, Kind, Seen, lay_out
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _AHEAD = (0.25, 0.5, 1.0)  # of the way to the end
 _HIDDEN, _BATCH, _STEPS, _RATE, _DECAY = 16, 1024, 800, 0.01, 1e-4
-SHRUNK = ("inputs", "outputs", "candidates", "beyond")  # numbers that are kept small
+SHRUNK = ("inputs", "outputs", "candidates")  # numbers that are kept small
 _FAR = 10.0  # units: further away counts as this far, or single curves that break would decide alone
 _RATIOS = (1.06, 1.2, 1.5, 2.0, 3.0, 5.0, 8.0)  # at which bands are calibrated
 _AT_ONCE = 200  # curves of a group from which on it is cut and fitted by itself
@@ -144,8 +144,7 @@ def learn(data: Rows, weight: np.ndarray, *, seed: int = 0, steps: int = _STEPS,
         "offsets": jnp.zeros(_HIDDEN),
         "outputs": 0.1 * jax.random.normal(keys[1], (_HIDDEN, 2)),
         "candidates": jnp.zeros((len(CANDIDATES), 2)),
-        "beyond": jnp.zeros((_HIDDEN, 3)),
-        "wide": jnp.array([-3.0, 1.0, 0.0]),
+        "wide": jnp.array([-3.0, 1.0]),
     }
     numbers = jax.tree.map(lambda each: each.astype(jnp.float32), numbers)
     first = second = jax.tree.map(jnp.zeros_like, numbers)
