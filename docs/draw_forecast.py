@@ -5,16 +5,16 @@ from pathlib import Path
 import numpy as np
 
 from dynascope import forecast, plots
-from dynascope.experiments.forecasts.sets import OWN
+from dynascope.experiments.forecasts.sets import IMAGES
 
-NETWORK, SCHEDULE = "cifar10/4 layers, batch norm/adamw", "cosine"
+NETWORK, SCHEDULE = "cifar10/4 layers, batch norm/sgd", "cosine"
 
 
 def main() -> None:
     """Forecast and draw."""
-    with np.load(OWN) as file:
+    with np.load(IMAGES) as file:
         place, schedule = list(file["name"]).index(NETWORK), list(file["schedule"]).index(SCHEDULE)
-        loss, rate = file["loss"][place, schedule, 0], file["factor"][schedule]
+        loss, rate = file["loss"][place, schedule + 3 * len(file["schedule"]), 0], file["factor"][schedule]
         run = {"step": file["step"][place], "loss": loss, "learning_rate": rate}
     result = forecast(run, seen=0.5)
     print(result.attrs["sentence"])
