@@ -1,6 +1,6 @@
 """Learn what `forecast` brings along, from all sets of curves, and write it beside the code that reads it.
 
-Bands are calibrated on tasks, sizes and families that were left out of learning, a third at a time. About three minutes
+Bands are calibrated on tasks, sizes and families that were left out of learning, a third at a time. About five minutes
 on one core. The published curves must be there: see `experiments/forecasts/sets.py`.
 `python docs/write_prior.py`.
 """

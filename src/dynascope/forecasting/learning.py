@@ -21,7 +21,7 @@ from dynascope.forecasting.seen import UNNAMED, Kind, Seen, lay_out
 
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _AHEAD = (0.25, 0.5, 1.0)  # of the way to the end
-_HIDDEN, _BATCH, _STEPS, _RATE, _DECAY = 16, 1024, 800, 0.01, 1e-4
+_HIDDEN, _BATCH, _STEPS, _RATE, _DECAY = 16, 1024, 1500, 0.01, 1e-4
 SHRUNK = ("inputs", "outputs", "candidates")  # numbers that are kept small
 _FAR = 10.0  # units: further away counts as this far, or single curves that break would decide alone
 _RATIOS = (1.06, 1.2, 1.5, 2.0, 3.0, 5.0, 8.0)  # at which bands are calibrated

@@ -26,7 +26,7 @@ class Config:
 
     shares: tuple[float, ...] = SHOWN
     training_shares: tuple[float, ...] = SHARES
-    steps: int = 800
+    steps: int = 1500
     most: int = 0
     one_in: int = 1
     ends: int = 1
