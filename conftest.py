@@ -5,6 +5,7 @@ are called so often that the checks take longer than training.
 """
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 from jaxtyping import install_import_hook
@@ -15,3 +16,5 @@ if os.environ.get("DYNASCOPE_CHECK_TYPES"):
         [f"dynascope.{name}" for name in _MODULES if name != "networks"],
         "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))",
     )
+# PyTorch for processors alone comes without Triton
+collect_ignore = [] if find_spec("triton") else ["src/dynascope/networks/kernels.py"]

@@ -34,7 +34,7 @@ FORMAT = 1
 _FORMAT_KEY, _DIGEST_KEY = "dynascope_record", "dynascope_digest"  # in the file only
 _NAMES_KEY = "dynascope_names"  # in the file only: names there -> names here, of those that netCDF cannot hold
 _NETCDF_NAMES = ("_FillValue", "scale_factor", "add_offset", "coordinates", "dtype", "missing_value")
-_VOLATILE = ("wall_time", "date", "host", "commit", "versions", "device")
+_VOLATILE = ("wall_time", "date", "host", "commit", "versions", "device", "way", "products")
 # model -> what its records of version 0.1.0 called the dimension `trial`
 _REPETITIONS = {"Ensemble": "copy", "PhaseDiagram": "seed", "NetworkCurves": "seed", "ChainAndNetwork": "seed"}
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"

@@ -2,13 +2,16 @@
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
 _WARM_UP = 3  # steps that PyTorch needs before it can record one
+_TIMED = 2  # steps by which ways are compared
 
 
 def captured(step: Callable[[], None], device: torch.device, mutable: Sequence[Tensor]) -> torch.cuda.CUDAGraph:
@@ -16,25 +19,52 @@ def captured(step: Callable[[], None], device: torch.device, mutable: Sequence[T
 
     step: works on tensors that stay where they are. mutable: all tensors that it reads after changing them.
     """
-    saved = [tensor.detach().clone() for tensor in mutable]
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.device(device), undone(mutable):
+        side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(side):
+            for _ in range(_WARM_UP):
+                with undone(mutable):
+                    step()
+        torch.cuda.current_stream(device).wait_stream(side)
+        with torch.cuda.graph(graph):
+            step()
+    return graph
 
-    @torch.no_grad()
-    def undo() -> None:
+
+@contextmanager
+def undone(mutable: Sequence[Tensor]) -> Iterator[None]:
+    """Give tensors back the values that they came with.
+
+    >>> number = torch.zeros(1)
+    >>> with undone([number]):
+    ...     _ = number.add_(1)
+    >>> number.item()
+    0.0
+    """
+    saved = [tensor.detach().clone() for tensor in mutable]
+    yield
+    with torch.no_grad():
         for tensor, before in zip(mutable, saved, strict=True):
             tensor.copy_(before)
 
-    side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-    side.wait_stream(torch.cuda.current_stream(device))
-    with torch.cuda.device(device), torch.cuda.stream(side):
-        for _ in range(_WARM_UP):
-            step()
-            undo()
-    torch.cuda.current_stream(device).wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.device(device), torch.cuda.graph(graph):
-        step()
-    undo()
-    return graph
+
+@torch.no_grad()
+def timed(
+    graph: torch.cuda.CUDAGraph, device: torch.device, mutable: Sequence[Tensor], moved: Sequence[Tensor]
+) -> tuple[float, Tensor]:
+    """Seconds of a step, and by how much it moves some of what it changes; all of it is undone."""
+    with undone(mutable), torch.cuda.device(device):
+        before = [tensor.clone() for tensor in moved]
+        graph.replay()
+        change = torch.cat([(new - old).flatten() for new, old in zip(moved, before, strict=True)])
+        torch.cuda.synchronize()
+        begun = time.perf_counter()
+        for _ in range(_TIMED):
+            graph.replay()
+        torch.cuda.synchronize()
+        return (time.perf_counter() - begun) / _TIMED, change
 
 
 def can_compile() -> bool:

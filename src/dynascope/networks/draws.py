@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.func import vmap
 
 _GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
 _FIRST = 0xBF58476D1CE4E5B9 - (1 << 64)
@@ -68,11 +69,15 @@ def at_least(share: Tensor, key: Tensor, shape: Sequence[int]) -> Tensor:
     0.75
     """
     size = math.prod(shape)
-    # the ^ 0 keeps the compiler from folding places into addresses, which are too narrow for what comes next
-    place = torch.arange(1, -(-size // 4) + 1, device=key.device) ^ 0
-    bits = mix(key + place * _GOLDEN)
-    quarters = [(bits >> by).to(torch.int16) for by in (0, 16, 32, 48)]  # older vmap knows no view as int16
-    drawn = torch.stack(quarters, dim=-1).flatten()[:size].view(tuple(shape))
+    if torch.compiler.is_compiling():  # each number is made anew where it is used, and none is written
+        # the ^ 0 keeps the compiler from folding places into addresses, which are too narrow for what comes next
+        place = torch.arange(size, device=key.device).view(tuple(shape)) ^ 0
+        bits = mix(key + ((place >> 2) + 1) * _GOLDEN)
+        drawn = (bits >> ((place & 3) * 16)).to(torch.int16)
+    else:
+        bits = mix(key + torch.arange(1, -(-size // 4) + 1, device=key.device) * _GOLDEN)
+        quarters = [(bits >> by).to(torch.int16) for by in (0, 16, 32, 48)]  # older vmap knows no view as int16
+        drawn = torch.stack(quarters, dim=-1).flatten()[:size].view(tuple(shape))
     return drawn >= (share * 2**16).round() - 2**15
 
 
@@ -84,3 +89,27 @@ def normal(key: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     """
     radius = torch.sqrt(-2 * torch.log(1 - uniform(keys(key, 0), shape, dtype)))
     return radius * torch.cos(2 * torch.pi * uniform(keys(key, 1), shape, dtype))
+
+
+def batches(own: Tensor, first: int, count: int, *, samples: int, batch: int, shuffled: bool) -> Tensor:
+    """Which samples trials with these keys draw at the steps first, first + 1, …: (step, trial, draw).
+
+    With replacement each draw is independent; shuffled, each epoch is a permutation of the samples, of which those
+    that do not fill a batch are left out.
+
+    >>> batches(torch.arange(3), 0, 2, samples=4, batch=2, shuffled=True).sum((0, 2)).tolist()  # 0 + 1 + 2 + 3
+    [6, 6, 6]
+    """
+    if not shuffled:
+        steps = torch.arange(first, first + count, device=own.device)
+        each = keys(own[None, :].expand(count, -1), steps[:, None])
+        drawn = vmap(vmap(lambda key: uniform(key, (batch,), torch.float64)))(each)
+        return (drawn * samples).long()
+    length = samples // batch
+    epochs = []
+    for epoch in range(first // length, (first + count - 1) // length + 1):
+        drawn = vmap(lambda key: uniform(key, (samples,), torch.float64))(keys(own, epoch))
+        order = drawn.argsort(1)[:, : length * batch]
+        epochs.append(order.view(len(own), length, batch).transpose(0, 1))
+    start = first % length
+    return torch.cat(epochs)[start : start + count]

@@ -23,8 +23,9 @@ from dynascope.networks import arguments
 from dynascope.networks.arguments import Pair
 from dynascope.networks.network import Network
 from dynascope.networks.recording import Course, Steers
-from dynascope.networks.settings import LOSSES, OPTIMIZERS, SAMPLINGS, TRAINED, Settings
+from dynascope.networks.settings import LOSSES, OPTIMIZERS, PRODUCTS, SAMPLINGS, TRAINED, Settings
 from dynascope.networks.training import Trainer
+from dynascope.networks.ways import possible
 from dynascope.records import with_provenance
 
 _ON_PROBES = {  # after (trial, step), and (probe) where probes have names
@@ -70,6 +71,8 @@ class Ensemble:
     sampling: replacement draws each sample independently; shuffled goes through a new permutation each epoch
     trained: all layers, or the last linear one only, which makes a linear model of the first features
     precision: float32 or float64
+    products: how exact products and convolutions are in training: usual (as PyTorch is set), full, tf32, bfloat16
+    way: to step all trials: stacked, unfolded, in turn, compiled; the fastest, by a short trial on a GPU, if auto
     device: cpu, cuda, cuda:1, …; a GPU if there is one
 
     Fails where a trial's memory does not fit beside the others'. More: docs/networks.md.
@@ -101,6 +104,8 @@ class Ensemble:
         sampling: str = "replacement",
         trained: str = "all",
         precision: str = "float32",
+        products: str = "usual",
+        way: str = "auto",
         device: str | torch.device | None = None,
     ) -> None:
         if not isinstance(network, Network):
@@ -126,6 +131,8 @@ class Ensemble:
             sampling=one_of("sampling", sampling, SAMPLINGS),
             trained=one_of("trained", trained, TRAINED),
             precision=one_of("precision", precision, ("float32", "float64")),
+            products=one_of("products", products, PRODUCTS if precision == "float32" else PRODUCTS[:2]),
+            way=one_of("way", way, ("auto", *possible(precision, arguments.device(device)))),
             device=arguments.device(device),
         )
 
@@ -197,7 +204,7 @@ class Ensemble:
         self._check_room(course, keep_drawn=flag("keep_drawn", keep_drawn))
         settings = replace(settings, later=arguments.later(self.network, later, len(settings.trials), steps))
         course.fingerprint = self._fingerprint(x, y, course, settings=settings, keep_drawn=keep_drawn)
-        self.trainer = Trainer(self.network, settings, x, y, keep_drawn=keep_drawn, start=self.start)
+        self.trainer = Trainer(self.network, settings, x, y, keep_drawn=keep_drawn, start=self.start, planned=steps)
         arrays = course.run(self.trainer)
         if keep_drawn and y.dtype.kind != "f":
             drawn = self.trainer.batches(0, self.trainer.steps_done).cpu().numpy().swapaxes(0, 1)
@@ -308,8 +315,10 @@ class Ensemble:
         return {name: arguments.pair(f"probe {name!r}", given, self.network, **whose) for name, given in probe.items()}
 
     def _facts(self, settings: Settings) -> dict[str, object]:
-        facts = {name: value for name, value in vars(settings).items() if name not in ("device", "seed")}
+        facts = {name: value for name, value in vars(settings).items() if name not in ("device", "seed", "way")}
         facts["vary"] = dict(facts["vary"])
+        if settings.products == "usual":  # as records and checkpoints have it that knew nothing else
+            del facts["products"]
         cut = {} if self.cut_after is None else {"cut_after": self.cut_after}
         return {"network": type(self.network).__name__, **cut, **facts}
 
@@ -362,7 +371,7 @@ class Ensemble:
             precision=given.precision,
             wall_time=wall_time,
             device=arguments.device_name(given.device),
-        )
+        ).assign_attrs({name: json.dumps(value) for name, value in self.trainer.how().items()} if self.trainer else {})
 
 
 def _kept(keep_outputs: bool, probes: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> bool:

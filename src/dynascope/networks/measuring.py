@@ -85,12 +85,22 @@ def _pinv(x: Tensor, *, members: Tensor, rounding: float) -> Tensor:
     """Log tr(Σw Σb⁺), spring-block (S1), by projection on the few directions that Σb has."""
     means, _, rest = split(x, members)
     sizes = members.sum(1)[..., None].sqrt()
-    _, roots, directions = torch.linalg.svd(means * sizes, full_matrices=False)
+    directions, roots = _thin((means * sizes).mT)
     kept = _stands_out(roots, rounding)
     kept[:, members.shape[2] - 1 :] = False  # class means about their mean lie in one dimension less
-    along = ((rest @ directions.mT) ** 2).sum(1)  # (trial, direction)
+    along = ((rest @ directions) ** 2).sum(1)  # (trial, direction)
     value = torch.where(kept, along / roots**2, 0).sum(1).log()
     return torch.where(kept.any(1), value, (rest**2).sum((1, 2)).log() + torch.inf)
+
+
+def _thin(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Left singular vectors (trial, row, place) and singular values (trial, place) of matrices (trial, row, column).
+
+    By way of their triangles: on a GPU those of few columns are decomposed all at once, others one by one.
+    """
+    frame, triangle = torch.linalg.qr(x)
+    turn, values, _ = torch.linalg.svd(triangle, full_matrices=False)
+    return frame @ turn, values
 
 
 def _stands_out(values: Tensor, rounding: float) -> Tensor:
@@ -101,16 +111,15 @@ def _stands_out(values: Tensor, rounding: float) -> Tensor:
 def _best_fit(x: Tensor, *, y: Tensor, rounding: float) -> Tensor:
     """√(mean square of what the best linear fit of the targets leaves / 2), spring-block S5."""
     x, y = x - x.mean(1, keepdim=True), y - y.mean(1, keepdim=True)
-    frame, triangle = torch.linalg.qr(x)
-    turn, sizes, _ = torch.linalg.svd(triangle)
-    explained = frame @ torch.where(_stands_out(sizes, rounding)[:, None], turn, 0)
+    left, sizes = _thin(x)
+    explained = torch.where(_stands_out(sizes, rounding)[:, None], left, 0)
     rest = y - explained @ (explained.mT @ y)
     return torch.sqrt((rest**2).sum((1, 2)) / (2 * x.shape[1]))
 
 
 def _distance(x: Tensor, outputs: Tensor, *, rounding: float) -> Tensor:
     """κ = 1 − CKA(features, projection on the span of the outputs), layerwise (2.8), (2.9)."""
-    left, values, _ = torch.linalg.svd(outputs, full_matrices=False)
+    left, values = _thin(outputs)
     span = torch.where(_stands_out(values, rounding)[:, None], left, 0)
     x, span = (each - each.mean(1, keepdim=True) for each in (x, span))
     x = x / x.abs().amax((1, 2), keepdim=True)  # keeps fourth powers in range

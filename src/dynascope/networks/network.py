@@ -67,7 +67,7 @@ class BatchNorm2d(nn.BatchNorm2d):
 class Dropout(nn.Module):
     """Set a share of the values to 0 and scale up the rest, in training only.
 
-    An ensemble hands it a key, from which it draws; without one it draws from PyTorch's own generator.
+    An ensemble hands it a key of its own, from which it draws; without one it draws from PyTorch's own generator.
     """
 
     dropout: Tensor
@@ -75,7 +75,6 @@ class Dropout(nn.Module):
 
     def __init__(self, dropout: float) -> None:
         super().__init__()
-        self.stream = draws.DROPOUT
         self.register_buffer("dropout", torch.tensor(float(dropout)))
         self.register_buffer("key", None)
 
@@ -86,7 +85,7 @@ class Dropout(nn.Module):
         if self.key is None:
             kept = torch.rand_like(x) >= self.dropout
         else:
-            kept = draws.at_least(self.dropout, draws.keys(self.key, self.stream), x.shape)
+            kept = draws.at_least(self.dropout, self.key, x.shape)
         return x * (kept.to(x.dtype) / (1 - self.dropout))
 
 
@@ -140,8 +139,6 @@ class Network(nn.Module):
         super().__init__()
         self.stages = nn.Sequential(OrderedDict(stages))
         self.shape, self.classes, self.probes = tuple(shape), classes, tuple(probes)
-        for number, layer in enumerate(layer for layer in self.modules() if isinstance(layer, Dropout)):
-            layer.stream = draws.DROPOUT + number
 
     def forward(self, x: Tensor, at: Sequence[str] = ()) -> Tensor | dict[str, Tensor]:
         """(n, *shape) → (n, class); with stages in `at`, the values after each of them too, as `features` has them."""

@@ -12,7 +12,7 @@ from dynascope.networks import draws
 from dynascope.networks.network import Network
 
 OPTIMIZERS, LOSSES, SAMPLINGS = ("sgd", "adam", "adamw"), ("cross_entropy", "mse"), ("replacement", "shuffled")
-TRAINED = ("all", "last")
+TRAINED, PRODUCTS = ("all", "last"), ("usual", "full", "tf32", "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -34,28 +34,31 @@ class Settings:
     trained: str = "all"
     later: Mapping[int, Mapping[str, np.ndarray]] = field(default_factory=dict)  # what changes after a step
     precision: str = "float32"
+    products: str = "usual"  # how exact products and convolutions are within a step
+    way: str = "auto"
     device: str = "cpu"
 
 
 def initial_state(network: Network, settings: Settings) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Stack parameters and buffers of all trials, each initialised from (seed, trial)."""
-    parameters: dict[str, list[Tensor]] = {}
-    buffers: dict[str, list[Tensor]] = {}
     own = copy.deepcopy(network)
-    for index, number in enumerate(settings.trials.tolist()):
-        for name, buffer in own.named_buffers():
-            if (last := name.rpartition(".")[2]) in settings.vary:
-                buffer.fill_(float(settings.vary[last][index]))
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(draws.keys(torch.tensor(settings.seed), number, draws.START)))
+    parameters, buffers = ({n: t.detach() for n, t in each} for each in (own.named_parameters(), own.named_buffers()))
+    varied = [(b, settings.vary[last]) for n, b in buffers.items() if (last := n.rpartition(".")[2]) in settings.vary]
+    held = parameters | buffers
+    stacked = {name: tensor.new_empty(len(settings.trials), *tensor.shape) for name, tensor in held.items()}
+    with torch.random.fork_rng(devices=[]):
+        for index, number in enumerate(settings.trials.tolist()):
+            for buffer, values in varied:
+                buffer.fill_(float(values[index]))
+            key = int(draws.keys(torch.tensor(settings.seed), number, draws.START))
+            torch.default_generator.manual_seed(key)
             own.reset_parameters()
-        for held, tensors in ((parameters, own.named_parameters()), (buffers, own.named_buffers())):
-            for name, tensor in tensors:
-                held.setdefault(name, []).append(tensor.detach().clone())
+            for name, tensor in held.items():
+                stacked[name][index] = tensor
     dtype = getattr(torch, settings.precision)
 
-    def stack(tensors: list[Tensor]) -> Tensor:
-        stacked = torch.stack(tensors).to(settings.device)
-        return stacked.to(dtype) if stacked.is_floating_point() else stacked
+    def moved(tensor: Tensor) -> Tensor:
+        there = tensor.to(settings.device)
+        return there.to(dtype) if there.is_floating_point() else there
 
-    return {n: stack(t) for n, t in parameters.items()}, {n: stack(t) for n, t in buffers.items()}
+    return {n: moved(stacked[n]) for n in parameters}, {n: moved(stacked[n]) for n in buffers}

@@ -1,14 +1,13 @@
 """A network trained many times at once: stacked parameters, one step of all trials per call.
 
-The forward pass is `torch.func.vmap` over the trials; the sum of the trials' losses is differentiated by ordinary
-autograd, since no trial's loss depends on another's parameters. Under plain SGD linear layers are updated by the
-factors of their gradients. benchmarks/ensemble.py times this beside vmap of the gradient and beside unfolded
-convolutions (vmap itself makes grouped ones).
+The forward pass of all trials is one of `dynascope.networks.ways`; the sum of the trials' losses is differentiated by
+ordinary autograd, since no trial's loss depends on another's parameters. Under plain SGD linear layers are updated by
+the factors of their gradients. benchmarks/ensemble.py times this beside vmap of the gradient.
 Needs only PyTorch and NumPy.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Any
@@ -18,14 +17,17 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
 
+from dynascope.data.folder import data_folder
 from dynascope.networks import draws
-from dynascope.networks.capture import can_compile, captured
+from dynascope.networks.adam import adam, over
+from dynascope.networks.capture import captured, timed
+from dynascope.networks.choice import fastest
 from dynascope.networks.network import Dropout, Linear, Network
+from dynascope.networks.products import exact_as, of_bfloat16, said
 from dynascope.networks.settings import Settings, initial_state
+from dynascope.networks.ways import WAYS, Pass, worth_trying
 
-_BETAS, _TINY = (0.9, 0.999), 1e-8  # Adam's, as in its paper
 _BLOCK_STEPS, _BLOCK_DRAWS = 512, 1 << 21  # batch orders are made for some steps at a time
-_COMPILED = 1 << 15  # samples in a step of all trials from which compiling, half a minute, pays
 _HELD = {"cuda": 1 << 29}  # numbers of features that are held at a time; 1 << 24 elsewhere
 
 
@@ -37,6 +39,7 @@ class Trainer:
     keep_drawn: also keep the outputs of the drawn samples, before each update
     start: parameters and buffers (trial, …) by name that are not drawn but given; with trained="last" they are features
         of a network that stays as it is, in evaluation mode
+    planned: steps that will be taken, as far as known: what a search for the fastest way may cost
 
     >>> from dynascope.networks import LeNet
     >>> settings = Settings(trials=np.arange(2), learning_rate=np.full(2, 0.1))
@@ -55,10 +58,11 @@ class Trainer:
         *,
         keep_drawn: bool = False,
         start: Mapping[str, Tensor] | None = None,
+        planned: int = 0,
     ) -> None:
         self.network, self.settings = copy.deepcopy(network), settings
         self.device, self.dtype = torch.device(settings.device), getattr(torch, settings.precision)
-        self.size, self.keep_drawn = len(settings.trials), keep_drawn
+        self.size, self.keep_drawn, self.planned = len(settings.trials), keep_drawn, planned
         self.parameters, self.buffers = initial_state(network, settings)
         for name, given in (start or {}).items():
             (self.parameters if name in self.parameters else self.buffers)[name].copy_(given)
@@ -71,9 +75,9 @@ class Trainer:
         self.turned: dict[str, np.ndarray] = {}
         self._per_trial()
         self.steps_done, self.changes = 0, 0
+        self.way: str | None = None  # in which steps are taken, once one was
         self.mutable = self._fresh_state()
         self.drawn: list[np.ndarray] = []
-        self._graph: torch.cuda.CUDAGraph | None = None
 
     def inputs(self, x: np.ndarray) -> Tensor:
         """Move inputs to the device; whole numbers stay whole."""
@@ -111,11 +115,12 @@ class Trainer:
         layers = {n: layer for n, layer in self.network.named_modules() if isinstance(layer, Dropout)}
         self.drops = "dropout" in self.turned or any(bool(self.buffers[f"{name}.dropout"].any()) for name in layers)
         self.dropouts = list(layers.values())
-        self.key_names = [f"{name}.key" for name in layers if self.drops]
-        self.noisy = bool(self.key_names) or self.spoiled is not None or self.noisy_inputs
+        self.key_numbers = {f"{name}.key": draws.DROPOUT + n for n, name in enumerate(layers) if self.drops}
+        self.noisy = bool(self.key_numbers) or self.spoiled is not None or self.noisy_inputs
         self.plain = given.optimizer == "sgd" and not any(given.momentum)
         self.at_once = self._layers_at_once() if self.plain else {}
-        self._pass = self._over_trials()
+        self._pass: Pass | None = None  # both are made by the first step
+        self._graph: torch.cuda.CUDAGraph | None = None
 
     def _layers_at_once(self) -> dict[str, tuple[str, str]]:
         """Weights that plain SGD can update by the product of two factors: (stage that the layer reads, bias).
@@ -166,7 +171,9 @@ class Trainer:
             keys = draws.keys(self.noise_keys, step)
             x, y = self._spoil(x, y, keys)
         held = self._held()
-        seen = self._forward(held, x, dict.fromkeys(self.key_names, keys) if self.key_names else {})
+        assert self._pass is not None
+        own = {name: draws.keys(keys, number) for name, number in self.key_numbers.items()}
+        seen = self._pass(held, {**self.buffers, **own}, x)
         outputs = seen["logits"]
         losses = self._losses(outputs, y).mean(1)
         # plain SGD: the learning rates go in here, which saves a pass over all gradients
@@ -194,22 +201,6 @@ class Trainer:
             held |= {weight: held[weight].detach(), bias: own.requires_grad_()}
         return held
 
-    def _forward(self, held: dict[str, Tensor], x: Tensor, keys: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Outputs `logits` (trial, draw, class) of inputs (trial, draw, …), and what layers read that need it."""
-        return self._pass(held, {**self.buffers, **keys}, x)
-
-    def _over_trials(self) -> Callable[..., dict[str, Tensor]]:
-        """The forward pass of all trials; compiled where large convolutional networks need few passes over memory."""
-        at = tuple(stage for stage, _ in self.at_once.values())
-
-        def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Any:
-            found = functional_call(self.network, (parameters, buffers), (x, at))
-            return found if at else {"logits": found}
-
-        large = self.size * self.settings.batch_size >= _COMPILED and self.device.type == "cuda"
-        convolves = any(isinstance(layer, torch.nn.Conv2d) for layer in self.network.modules())
-        return torch.compile(vmap(one)) if large and convolves and can_compile() else vmap(one)
-
     @torch.no_grad()
     def _look(self, x: Tensor, at: Sequence[str], trials: slice | Tensor) -> Any:
         """Outputs of some trials on the same inputs (sample, …), or with `at` features by name, in evaluation mode."""
@@ -229,7 +220,7 @@ class Trainer:
             y = torch.where(first, (drawn * classes).long(), y)
         if self.noisy_inputs:
             noise = vmap(lambda key: draws.normal(key, x.shape[1:], self.dtype))(draws.keys(keys, draws.INPUTS))
-            x = x + _over(self.input_noise, x) * noise
+            x = x + over(self.input_noise, x) * noise
         return x, y
 
     def _losses(self, outputs: Tensor, y: Tensor) -> Tensor:
@@ -241,14 +232,14 @@ class Trainer:
         if not y.is_floating_point():
             targets = (y[..., None] == torch.arange(self.network.classes, device=self.device)).to(self.dtype)
         if "target_scale" in self.buffers:
-            targets = targets * _over(self.buffers["target_scale"], targets)
+            targets = targets * over(self.buffers["target_scale"], targets)
         return 0.5 * ((outputs - targets) ** 2).mean(-1)
 
     def _update(self, gradients: dict[str, Tensor], seen: Mapping[str, Tensor]) -> None:
         """SGD with momentum, Adam, or AdamW; weight decay adds to the gradient, under AdamW it shrinks the weights."""
         for name, parameter in self.trained.items():
             if self.decays and (self.plain or self.settings.optimizer == "adamw"):
-                parameter.mul_(1 - _over(self.rate * self.decay, parameter))
+                parameter.mul_(1 - over(self.rate * self.decay, parameter))
             if name in self.at_once:
                 stage, bias = self.at_once[name]
                 parameter.baddbmm_(gradients[bias].mT, seen[stage], alpha=-1)
@@ -258,53 +249,24 @@ class Trainer:
                 parameter.sub_(gradients[name])
                 continue
             if self.decays and self.settings.optimizer != "adamw":
-                gradients[name] = torch.addcmul(gradients[name], parameter, _over(self.decay, parameter))
+                gradients[name] = torch.addcmul(gradients[name], parameter, over(self.decay, parameter))
             if self.settings.optimizer == "sgd":
                 mean = self.mutable[f"first_moment/{name}"]
-                mean.mul_(_over(self.momentum, mean)).add_(gradients[name])
-                parameter.addcmul_(mean, _over(self.rate, parameter), value=-1)
+                mean.mul_(over(self.momentum, mean)).add_(gradients[name])
+                parameter.addcmul_(mean, over(self.rate, parameter), value=-1)
         if self.settings.optimizer != "sgd":
-            self._adam([gradients[name] for name in self.trained])
-
-    def _adam(self, gradients: list[Tensor]) -> None:
-        """One step of Adam; PyTorch's operations on lists are one kernel for all parameters on a GPU."""
-        means, squares = (
-            [self.mutable[f"{kind}_moment/{name}"] for name in self.trained] for kind in ("first", "second")
-        )
-        count = self.mutable["step"].to(self.dtype) + 1
-        first, second = (1 - torch.pow(torch.full_like(count, beta), count) for beta in _BETAS)
-        torch._foreach_lerp_(means, gradients, 1 - _BETAS[0])
-        torch._foreach_mul_(squares, _BETAS[1])
-        torch._foreach_addcmul_(squares, gradients, gradients, 1 - _BETAS[1])
-        scales = torch._foreach_div(squares, second[0])
-        torch._foreach_sqrt_(scales)
-        torch._foreach_add_(scales, _TINY)
-        steps = torch._foreach_div(means, scales)
-        for parameter, step in zip(self.trained.values(), steps, strict=True):
-            parameter.addcmul_(step, _over(self.rate / first, parameter), value=-1)
+            kinds = ("first", "second")
+            means, squares = ([self.mutable[f"{kind}_moment/{name}"] for name in self.trained] for kind in kinds)
+            given = [gradients[name] for name in self.trained]
+            adam(list(self.trained.values()), given, means, squares, self.rate, self.mutable["step"])
 
     # --- many steps -----------------------------------------------------------------------------------------------
 
     def batches(self, first: int, count: int) -> Tensor:
-        """Which samples each trial draws at the steps first, first + 1, …: (step, trial, draw).
-
-        With replacement each draw is independent; shuffled, each epoch is a permutation of the samples, of which those
-        that do not fill a batch are left out.
-        """
-        samples, batch = self.x.shape[0], self.settings.batch_size
-        if self.settings.sampling == "replacement":
-            steps = torch.arange(first, first + count, device=self.device)
-            own = draws.keys(self.order_keys[None, :].expand(count, -1), steps[:, None])
-            drawn = vmap(vmap(lambda key: draws.uniform(key, (batch,), torch.float64)))(own)
-            return (drawn * samples).long()
-        length = samples // batch
-        epochs = []
-        for epoch in range(first // length, (first + count - 1) // length + 1):
-            drawn = vmap(lambda key: draws.uniform(key, (samples,), torch.float64))(draws.keys(self.order_keys, epoch))
-            order = drawn.argsort(1)[:, : length * batch]
-            epochs.append(order.view(self.size, length, batch).transpose(0, 1))
-        start = first % length
-        return torch.cat(epochs)[start : start + count]
+        """Which samples each trial draws at the steps first, first + 1, …: (step, trial, draw)."""
+        given = self.settings
+        sizes = {"samples": self.x.shape[0], "batch": given.batch_size}
+        return draws.batches(self.order_keys, first, count, **sizes, shuffled=given.sampling == "shuffled")
 
     def advance(self, steps: int) -> None:
         """Take some steps; on a GPU by replaying a captured graph."""
@@ -318,17 +280,60 @@ class Trainer:
                 layer.train(self.drops and self.learns)  # without any dropout nothing is drawn
             self.order[:count] = self.batches(self.steps_done, count)
             self.position.zero_()
-            if self.device.type == "cuda" and self._graph is None:
-                self._graph = captured(self._step, self.device, [*self.mutable.values(), self.position])
-            for _ in range(count):
-                if self._graph is None:
-                    self._step()
-                else:
-                    self._graph.replay()
+            if self._pass is None:
+                self._begin()
+            with exact_as(self.settings.products):
+                for _ in range(count):
+                    self._step() if self._graph is None else self._graph.replay()
             if self.keep_drawn:
                 self.drawn.append(self.drawn_now[:count].cpu().numpy().swapaxes(0, 1).copy())
             self.steps_done += count
             steps -= count
+
+    def _begin(self) -> None:
+        """Find the way to step all trials, in the mode that the network is in, and take it."""
+        way = self.settings.way
+        if way == "auto":
+            way = self._fastest() if self.device.type == "cuda" else "stacked"
+        if way != self.way or self._pass is None:
+            self._take(way)
+
+    def _fastest(self) -> str:
+        given = self.settings
+        facts = {
+            "network": repr(self.network),
+            "batch": [self.size, given.batch_size, *self.network.shape],
+            "step": [given.optimizer, given.precision, given.products, given.trained, self.drops, self.noisy_inputs],
+            "on": [torch.cuda.get_device_name(self.device), torch.__version__],
+        }
+        ways = worth_trying(self.network, self.size, given.precision)
+        steps = self.planned - self.steps_done
+        return fastest(ways, self._attempt, steps=steps, facts=facts, folder=data_folder())
+
+    def how(self) -> dict[str, str | None]:
+        """What a record says of how steps were taken: it changes numbers by rounding only."""
+        return {"way": self.way, "products": said(self.settings.products, self.device)}
+
+    def _take(self, way: str) -> None:
+        """Step in this way from now on; on a GPU a step is captured."""
+        stages = tuple(stage for stage, _ in self.at_once.values())
+        self._graph, self._pass, self.way = None, WAYS[way](self.network, stages), way
+        if self.settings.products == "bfloat16":
+            self._pass = of_bfloat16(self._pass, self.device)
+        if self.device.type == "cuda":
+            with exact_as(self.settings.products):
+                self._graph = captured(self._step, self.device, self._changed())
+
+    def _attempt(self, way: str) -> tuple[float, Tensor]:
+        """Seconds of a step in this way, and how it moves the weights, or their moments, which follow the gradient."""
+        self._take(way)
+        assert self._graph is not None
+        moved = [p if self.plain else self.mutable[f"first_moment/{name}"] for name, p in self.trained.items()]
+        return timed(self._graph, self.device, self._changed(), moved)
+
+    def _changed(self) -> list[Tensor]:
+        """All that a step changes."""
+        return [*self.mutable.values(), self.position]
 
     @torch.no_grad()
     def _change(self, changes: int) -> None:
@@ -348,7 +353,6 @@ class Trainer:
             if (last := name.rpartition(".")[2]) in new:
                 buffer.copy_(torch.as_tensor(new[last]))
         self._per_trial()
-        self._graph = None
 
     def turn(self, name: str, values: np.ndarray) -> None:
         """Set dropout, weight_decay, or learning_rate by a factor on it, of each trial, from the next step on.
@@ -358,7 +362,6 @@ class Trainer:
         new, self.turned[name] = name not in self.turned, values
         if new:
             self._per_trial()
-            self._graph = None
         self._set_turned(name)
 
     @torch.no_grad()
@@ -412,8 +415,3 @@ class Trainer:
         held = {**self.parameters, **self.buffers}
         own.load_state_dict({name: tensor[index].detach() for name, tensor in held.items()})
         return own.eval()
-
-
-def _over(values: Tensor, like: Tensor) -> Tensor:
-    """(trial,) → (trial, 1, …) to multiply a tensor over the trials."""
-    return values.view(-1, *[1] * (like.ndim - 1))

@@ -159,7 +159,8 @@ def run_grid(grid: Mapping[str, Sequence[Any]], *, seeds: int, fixed: Mapping[st
         groups.setdefault(tuple(task.configuration[name] for name in SHARED), []).append(index)
     trained: dict[int, xr.Dataset] = {}
     for members in groups.values():
-        size = _at_once(plan.tasks[members[0]].configuration)
+        packs = -(-len(members) // _at_once(plan.tasks[members[0]].configuration))
+        size = -(-len(members) // packs)  # packs of one size are compiled once
         for begin in range(0, len(members), size):
             chosen = members[begin : begin + size]
             records = train([plan.tasks[index].configuration for index in chosen])

@@ -1,0 +1,86 @@
+"""The fastest way to step an ensemble on a GPU, found by short trials that are remembered on disk."""
+
+import hashlib
+import json
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dynascope.files import write_whole
+
+_WORTH = 10.0  # seconds of training, in the best way so far, from which it pays to compile another
+_ROUNDING = 0.05  # of a step's length: bfloat16 takes some hundredths
+_FILE = "ways.json"
+
+
+def fastest(
+    ways: Sequence[str],
+    attempt: Callable[[str], tuple[float, Tensor]],
+    *,
+    steps: int,
+    facts: Mapping[str, Any],
+    folder: Path,
+) -> str:
+    """Name of the way whose step takes least time.
+
+    ways: those that come into question, the usual one first
+    attempt: tries a way and returns the seconds of a step, and how it moves the weights: a way whose step is not that
+        of the first, but for rounding, is none
+    steps: how many will be taken
+    facts: what the times depend on
+    folder: where they are remembered; if it cannot be read or written, they are not
+
+    >>> import tempfile
+    >>> times = {"stacked": (0.3, torch.ones(2)), "in turn": (0.2, torch.ones(2))}
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     for known in (times, {}):  # the second time nothing is tried
+    ...         fastest(list(times), known.__getitem__, steps=5, facts={"trials": 8}, folder=Path(there))
+    'in turn'
+    'in turn'
+    """
+    remembered = _read(folder / _FILE)
+    key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    times = {way: took for way, took in remembered.get(key, {}).items() if way in ways}
+    known, usual = len(times), None
+    for way in ways:
+        worth = not way.startswith("compiled") or min(times.values(), default=math.inf) * steps > _WORTH
+        if way not in times and worth:
+            try:
+                took, change = attempt(way)
+                usual = change if usual is None else usual
+                _require_alike(change, usual)
+                times[way] = took
+            except Exception as error:  # no memory, no compiler, …: then it is none
+                if way == ways[-1] and not times:
+                    raise
+                warnings.warn(f"trials are not stepped {way}: {error}", RuntimeWarning, stacklevel=2)
+                torch.cuda.empty_cache()
+    if len(times) > known:
+        _write(folder / _FILE, remembered | {key: times})
+    return min(times, key=times.__getitem__)
+
+
+def _require_alike(change: Tensor, usual: Tensor) -> None:
+    gap = float((change - usual).nan_to_num().norm() / usual.nan_to_num().norm().clamp(min=1e-30))
+    if gap > _ROUNDING:
+        raise ValueError(f"its step differs from the usual one by {gap:.2g} of it")
+
+
+def _read(file: Path) -> dict[str, dict[str, float]]:
+    try:
+        found = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write(file: Path, times: Mapping[str, Mapping[str, float]]) -> None:
+    try:
+        write_whole(file, lambda place: place.write_text(json.dumps(times)))
+    except OSError:  # the folder may not be ours to write to
+        return
