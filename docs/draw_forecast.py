@@ -5,16 +5,17 @@ from pathlib import Path
 import numpy as np
 
 from dynascope import forecast, plots
-from dynascope.experiments.forecasts.sets import OWN
+from dynascope.experiments.forecasts.sets import IMAGES
 
-WHICH = "cifar10/4 layers, batch norm/sgd/cosine"
+NETWORK, SCHEDULE = "cifar10/4 layers, batch norm/sgd", "cosine"
 
 
 def main() -> None:
     """Forecast and draw."""
-    with np.load(OWN) as file:
-        place = list(file["name"]).index(WHICH)
-        run = {"step": file["step"], "loss": file["loss"][place, 3, 0], "learning_rate": file["factor"][place]}
+    with np.load(IMAGES) as file:
+        place, schedule = list(file["name"]).index(NETWORK), list(file["schedule"]).index(SCHEDULE)
+        loss, rate = file["loss"][place, schedule + 3 * len(file["schedule"]), 0], file["factor"][schedule]
+        run = {"step": file["step"][place], "loss": loss, "learning_rate": rate}
     result = forecast(run, seen=0.5)
     print(result.attrs["sentence"])
     plots.save_figure(plots.plot_forecast(result, later=run), Path(__file__).with_name("images") / "forecast.png")

@@ -1,6 +1,7 @@
 """Learn what `forecast` brings along, from all sets of curves, and write it beside the code that reads it.
 
-About ten minutes on two cores. The published curves must be there: see `experiments/forecasts/sets.py`.
+Bands are calibrated on tasks, sizes and families that were left out of learning, a third at a time. About five minutes
+on one core. The published curves must be there: see `experiments/forecasts/sets.py`.
 `python docs/write_prior.py`.
 """
 
@@ -8,39 +9,21 @@ import sys
 
 import msgspec
 
-from dynascope.experiments.forecasts import sets
 from dynascope.experiments.forecasts.judged import Config, lessons
-from dynascope.experiments.forecasts.language import all_known_beside
+from dynascope.experiments.forecasts.networks import taught, thirds
 from dynascope.experiments.forecasts.taskset import TOTALS
 from dynascope.files import write_text
 from dynascope.forecasting.evidence import PRIOR
-
-TASKS = 4  # folds of TaskSet's tasks, whose curves calibrate the bands
 
 
 def main() -> None:
     """Learn and write."""
     config = Config()
-    tasks = sets.taskset("valid")
-    places = {each.name: number % TASKS for number, each in enumerate(tasks)}
-    language = sets.language()
-    taught = [
-        *tasks,
-        *sets.taskset("train"),
-        *sets.earlier_of(tasks),
-        *language,
-        *all_known_beside(language),
-        *sets.networks(),
-        *sets.planted(),
-    ]
-
-    def fold(name: str) -> str:
-        kind, first = name.split("/")[:2]
-        return f"tasks {places[name]}" if kind == "taskset" else kind if kind == "planted" else f"{kind}/{first}"
-
-    given = lessons(taught, fold, TOTALS, config)
+    groups = taught(config)
+    fold = thirds(groups)
+    given = lessons(groups, fold, TOTALS, config)
     print(f"{len(given.weight)} forecasts to learn from", file=sys.stderr)
-    _, below = given.without(sorted({fold(each.name) for each in taught}), config.steps)
+    _, below = given.without(sorted({fold(each.name) for each in groups}), config.steps)
     every = given.weight > 0
     prior = given.calibrated(given.learnt(every, config.steps, made="docs/write_prior.py"), below, every)
     write_text(PRIOR, msgspec.json.encode(prior).decode() + "\n")

@@ -1,5 +1,7 @@
 """How candidates are weighed, and whether what comes out is a distribution whose bands hold."""
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 import msgspec
 import numpy as np
@@ -8,7 +10,8 @@ import pytest
 from dynascope.experiments.forecasts.sets import planted
 from dynascope.forecasting import learning
 from dynascope.forecasting.candidates import CANDIDATES
-from dynascope.forecasting.evidence import LEVELS, PRIOR, Mixture, load_prior, read_levels
+from dynascope.forecasting.evidence import LEVELS, NUMBERS, PRIOR, TOLD, Mixture, load_prior, read_levels
+from dynascope.forecasting.seen import Kind
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +42,10 @@ def test_what_is_trained_is_what_forecasts(lesson):
     prior = learning.learn(lesson, np.ones(len(lesson.last)), steps=3)
     mixed = lesson.forecast(prior)
     ours = learning.crps(mixed.weight, mixed.mean, mixed.width, jnp.asarray(lesson.happened))
-    numbers = {
-        name: jnp.asarray(getattr(prior, name)) for name in ("inputs", "offsets", "outputs", "candidates", "wide")
-    }
+    numbers = {name: jnp.asarray(getattr(prior, name)) for name in NUMBERS}
     clues = lesson.given
     given = (clues.own, clues.common, np.nan_to_num(clues.place), np.isfinite(clues.place), clues.noise)
-    shrunk = learning._DECAY * sum((numbers[name] ** 2).sum() for name in ("inputs", "outputs", "candidates"))
+    shrunk = learning._DECAY * sum((numbers[name] ** 2).sum() for name in learning.SHRUNK)
     loss = learning._loss(numbers, *map(jnp.asarray, given), jnp.asarray(lesson.happened), jnp.ones(len(ours)))
     assert float(loss - shrunk) == pytest.approx(float(ours.mean()), rel=1e-4)
 
@@ -72,6 +73,23 @@ def test_levels_move_until_bands_hold(lesson):
         np.testing.assert_allclose(levels, np.clip(expected, 0, 1), atol=0.03)
     far = read_levels(moved, 1e6, np.array([1e9, 1e-9]))  # beyond the table: its edge
     assert np.isfinite(far).all()
+
+
+def test_groups_teach_the_same_together_and_alone():
+    groups = [replace(each, kind=Kind(told)) for each, told in zip(planted(3)[:2], (1.0, -1.0), strict=True)]
+    together, alone = learning.rows(groups, (0.3,)), [learning.rows([each], (0.3,)) for each in groups]
+    for number, each in enumerate(alone):
+        mine = together.take(together.group == number)
+        np.testing.assert_allclose(mine.given.own, each.given.own, rtol=1e-9)
+        np.testing.assert_array_equal(mine.given.common[:, TOLD], groups[number].kind.told)
+        np.testing.assert_array_equal(mine.happened, each.happened)
+
+
+def test_names_of_every_other_curve_are_forgotten():
+    rows = learning.rows([replace(planted(4)[0], kind=Kind(1.0))], (0.3,))
+    told = rows.forgetting().given.common[:, TOLD]
+    np.testing.assert_array_equal(told, rows.curve % 2)
+    assert (rows.given.common[:, TOLD] == 1).all()
 
 
 def test_what_ships_suits_the_candidates_and_stays_small():

@@ -184,6 +184,23 @@ def test_shares_stay_below_1_and_losses_above_0():
     assert result["loss"].values.min() >= 0
 
 
+def test_shares_in_percent_are_shares():
+    share = 0.9 - 0.5 * np.exp(-X[:SEEN] / 0.3)
+    ends = [
+        _end(forecast({"step": STEP[:SEEN], "accuracy": scale * share}, until=1e5, quantity="accuracy"), "accuracy")
+        for scale in (1, 100)
+    ]
+    np.testing.assert_allclose(ends[1], 100 * ends[0], rtol=1e-4)
+    assert ends[1].max() <= 100
+
+
+def test_a_name_says_whether_it_is_trained_on():
+    ends = {name: _end(forecast({"step": STEP[:SEEN], name: _run()["loss"]}, until=STEP[-1], quantity=name), name)
+            for name in ("loss", "train_loss", "test_loss", "val/loss")}  # fmt: skip
+    assert (ends["test_loss"] == ends["val/loss"]).all()
+    assert len({end.tobytes() for end in ends.values()}) == 3
+
+
 def test_uneven_steps():
     rng = np.random.default_rng(0)
     step = np.sort(rng.choice(np.arange(1.0, 2001.0), 300, replace=False))

@@ -34,7 +34,7 @@ def continue_all(seen: Seen, ahead: np.ndarray, candidates: Sequence[Candidate])
     """Mean and spread (curve, candidate, time), plain fits and misfits of all candidates; NaN where one says nothing.
 
     Means stay within reach: as far from the last value as the curve has come, or would have in so many times its time,
-    but for those of earlier runs, which have seen what comes; and not below 0 if it never was.
+    but for those of earlier runs, which have seen what comes; and not below what the curve cannot go below.
     """
     fits = [each.fit(seen, ahead) for each in candidates]
     blank = np.full((len(seen.y), len(ahead)), np.nan)
@@ -47,8 +47,7 @@ def continue_all(seen: Seen, ahead: np.ndarray, candidates: Sequence[Candidate])
     bold = np.array([isinstance(each, Earlier) for each in candidates])[:, None]
     longer = np.maximum(np.log(ahead) / -np.log(np.clip(seen.x[0], BEGUN, 0.999)), 1.0)
     reach = np.where(bold, np.inf, seen.range[:, None, None] * longer)
-    least = np.where(seen.y.min(1) >= 0, 0.0, -np.inf)[:, None, None]
-    return np.maximum(np.clip(mean, last - reach, last + reach), least), spread, plain, misfit
+    return np.maximum(np.clip(mean, last - reach, last + reach), seen.least[:, None, None]), spread, plain, misfit
 
 
 def backtest(seen: Seen, candidates: Sequence[Candidate]) -> Backtests | None:

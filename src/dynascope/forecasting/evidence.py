@@ -24,6 +24,7 @@ from dynascope.forecasting.seen import Seen
 LEVELS = (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975)
 PRIOR = Path(__file__).with_name("prior.json")
 NUMBERS = ("inputs", "offsets", "outputs", "candidates", "wide")  # that are learnt
+TOLD = -1  # place among the common clues of what the name tells
 _SILENT = -1e9  # score of a candidate that says nothing
 # Of the way ahead: what the law and earlier runs err by besides, for few such runs teach. Set where language models of
 # one size were forecast by those of another.
@@ -38,6 +39,7 @@ class Clues:
     place: forecasts from the last value on, in units of `unit`, NaN for those who are silent, (curve, candidate)
     noise: of the records that were seen, in units: nothing is forecast better than that, (curve,)
     unit: what the last value was wrong by in the past, about, (curve,)
+    plain: what each candidate says as everybody fits it, (curve, candidate)
     """
 
     own: np.ndarray
@@ -45,6 +47,7 @@ class Clues:
     place: np.ndarray
     noise: np.ndarray
     unit: np.ndarray
+    plain: np.ndarray
 
 
 class Prior(msgspec.Struct, frozen=True):
@@ -97,11 +100,11 @@ class Mixture:
 def clues(seen: Seen, ahead: np.ndarray, candidates: Sequence[Candidate] = CANDIDATES) -> list[Clues]:
     """Collect what is known of the forecast at each time ahead."""
     candidates = settled(candidates, seen, ahead)
-    mean, spread, _, misfit = continue_all(seen, ahead, candidates)
+    mean, spread, plain, misfit = continue_all(seen, ahead, candidates)
     tests = backtest(seen, candidates)
     unit = _unit(seen, tests)[:, None]
     return [
-        _clues(seen, float(time), mean[:, :, place], spread[:, :, place], misfit, tests, unit)
+        _clues(seen, float(time), mean[:, :, place], spread[:, :, place], misfit, tests, unit, plain[:, :, place])
         for place, time in enumerate(ahead)
     ]
 
@@ -120,6 +123,7 @@ def _clues(
     misfit: np.ndarray,
     tests: Backtests | None,
     unit: np.ndarray,
+    plain: np.ndarray,
 ) -> Clues:
     size, bias = (np.ones_like(mean), np.zeros_like(mean)) if tests is None else tests.at(time)
     if tests is not None:
@@ -137,6 +141,8 @@ def _clues(
     one, pace = np.ones(len(mean)), seen.pace
     past, future = (0.0, 0.0) if pace is None else (pace.changes(0.0, 1.0), pace.changes(1.0, time))
     unit = unit[:, 0]
+    share = np.isfinite(seen.kind.least) * one
+    room = np.where(share, seen.last - seen.kind.least, 1.0)
     common = [
         np.log(time) * one,
         np.log(len(seen.x)) / 2 * one,
@@ -148,8 +154,11 @@ def _clues(
         float(pace is not None) * one,
         past / 2 * one,
         future / 2 * one,
+        share * one,
+        np.where(share, np.log(size_of(unit, room)) / 3, 0.0),
+        seen.kind.told * one,
     ]
-    return Clues(np.nan_to_num(np.stack(own, -1)), np.stack(common, -1), place, seen.noise / unit, unit)
+    return Clues(np.nan_to_num(np.stack(own, -1)), np.stack(common, -1), place, seen.noise / unit, unit, plain)
 
 
 def mixture(given: Clues, last: np.ndarray, prior: Prior, *, doubt: float = DOUBT) -> Mixture:
@@ -180,7 +189,7 @@ def parts(
     found = xp.tanh(hidden + numbers["offsets"]) @ numbers["outputs"] + numbers["candidates"]
     wide = xp.broadcast_to(numbers["wide"], (len(own), 1, 2))
     score = xp.concatenate([xp.where(speaks > 0, found[..., 0], _SILENT), wide[..., 0]], 1)
-    width = xp.exp(xp.concatenate([xp.clip(found[..., 1], -6, 3), wide[..., 1]], 1))
+    width = xp.exp(xp.clip(xp.concatenate([found[..., 1], wide[..., 1]], 1), -6, 3))
     return score, xp.hypot(width, noise[:, None]), xp.concatenate([place, xp.zeros((len(own), 1))], 1)
 
 

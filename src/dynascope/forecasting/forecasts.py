@@ -18,7 +18,7 @@ from dynascope.forecasting.known import Library, library
 from dynascope.forecasting.logs import Series
 from dynascope.forecasting.refusals import refusal
 from dynascope.forecasting.schedules import Schedule, future_rates
-from dynascope.forecasting.seen import lay_out, rounded
+from dynascope.forecasting.seen import Kind, lay_out, rounded
 from dynascope.records import with_provenance
 
 _AT_ONCE = 256  # curves, so that memory stays small
@@ -38,6 +38,8 @@ _OWN = (
     "refused",
     "happened",
 )
+_HELD_OUT = ("test", "val", "valid", "validation", "eval", "evaluation", "dev", "heldout")
+_TRAINED = ("train", "training", "batch")
 _RISING = ("accuracy", "acc", "auc", "f1", "bleu", "precision", "recall", "score", "reward", "return")
 _WIDER = 2.0  # bands of what is refused, over what they would be
 _FURTHEST = 1e6  # times the time seen: what lies further is as it is there
@@ -171,6 +173,11 @@ class _Question:
     factor: float  # from the curve's values to those that are held
 
     @property
+    def least(self) -> float:
+        """What a share cannot go below, as it is held."""
+        return float(self.factor * _most(self.curve)) if self.factor < 0 else -np.inf
+
+    @property
     def like(self) -> tuple[bytes, ...]:
         """What curves have in common that are forecast at once: steps, and learning rates but for a factor."""
         rates = [(np.empty(0), np.ones(1)) if each is None else each for each in self.futures]
@@ -207,7 +214,8 @@ def _answers(questions: list[_Question], earlier: Library | None, prior: Prior) 
         for begin in range(0, len(places), _AT_ONCE):
             part = places[begin : begin + _AT_ONCE]
             first, values = questions[part[0]], [questions[place].held.value for place in part]
-            runs = [_quantiles(first, values, each, earlier, prior) for each in first.futures]
+            kind = Kind(told_by(first.curve.name), np.array([questions[place].least for place in part]))
+            runs = [_quantiles(first, values, each, kind, earlier, prior) for each in first.futures]
             bands = _envelope([each for each, _ in runs])
             found |= {place: (bands[row], runs[0][1][row]) for row, place in enumerate(part)}
     return [found[place] for place in range(len(questions))]
@@ -248,13 +256,27 @@ def is_rising(curve: Curve) -> bool:
     >>> is_rising(Curve(np.arange(2.0), np.array([0.5, 0.4]), None, "test_accuracy"))
     True
     """
-    words = curve.name.lower().replace("/", "_").replace("-", "_").split("_")
+    words = _words(curve.name)
     if any(word in _RISING for word in words):
         return True
     if any(word in ("loss", "error", "perplexity", "ppl", "nll", "mse", "cost") for word in words):
         return False
     value = curve.value[np.isfinite(curve.value)]
     return bool(len(value) > 1 and value[-1] > value[0])
+
+
+def _words(name: str) -> list[str]:
+    return name.lower().replace("/", "_").replace("-", "_").replace(".", "_").split("_")
+
+
+def told_by(name: str) -> float:
+    """What a name tells: 1 for data that is not trained on, −1 for data that is, 0 if it says nothing.
+
+    >>> told_by("val/loss"), told_by("train_accuracy"), told_by("loss")
+    (1.0, -1.0, 0.0)
+    """
+    words = _words(name)
+    return float(any(each in _HELD_OUT for each in words)) - float(any(each in _TRAINED for each in words))
 
 
 def _steps(last: float, end: float) -> np.ndarray:
@@ -267,10 +289,15 @@ def _steps(last: float, end: float) -> np.ndarray:
 
 
 def _quantiles(
-    asked: _Question, values: list[np.ndarray], rates: Series | None, earlier: Library | None, prior: Prior
+    asked: _Question,
+    values: list[np.ndarray],
+    rates: Series | None,
+    kind: Kind,
+    earlier: Library | None,
+    prior: Prior,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Quantiles (curve, step, level) and weights (curve, step, candidate) of curves of the same steps and rates."""
-    seen, shift, noise = lay_out(asked.held.step, values, rates)
+    seen, shift, noise = lay_out(asked.held.step, values, rates, kind)
     candidates: Sequence[Candidate] = CANDIDATES
     if earlier is not None:
         candidates = candidates_after(earlier.shapes(asked.factor), earlier.law)
@@ -305,11 +332,17 @@ def _blind(value: float, steps: np.ndarray) -> np.ndarray:
 
 
 def _within(found: np.ndarray, curve: Curve) -> np.ndarray:
-    """Losses stay above 0 and shares below 1 if they always were."""
+    """Losses stay above 0 and shares below all of it if they always were."""
+    least = 0.0 if np.nanmin(curve.value) >= 0 else -np.inf
+    return np.asarray(np.clip(found, least, _most(curve)))
+
+
+def _most(curve: Curve) -> float:
+    """What a share cannot exceed; ∞ if it is none."""
     value = curve.value[np.isfinite(curve.value)]
-    least = 0.0 if value.min() >= 0 else -np.inf
-    most = 1.0 if is_rising(curve) and value.min() >= 0 and value.max() <= 1 else np.inf
-    return np.asarray(np.clip(found, least, most))
+    if not is_rising(curve) or value.min() < 0:
+        return np.inf
+    return 1.0 if value.max() <= 1 else 100.0 if value.max() <= 100 and "accuracy" in _words(curve.name) else np.inf
 
 
 def _reached(found: np.ndarray, goal: float, rising: bool) -> np.ndarray:

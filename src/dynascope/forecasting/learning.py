@@ -16,14 +16,16 @@ from jax.scipy.special import erf
 
 from dynascope.forecasting.candidates import CANDIDATES
 from dynascope.forecasting.candidates.shapes import Candidate
-from dynascope.forecasting.evidence import LEVELS, Clues, Mixture, Prior, clues, mixture, parts, size_of
-from dynascope.forecasting.seen import Seen, lay_out
+from dynascope.forecasting.evidence import LEVELS, TOLD, Clues, Mixture, Prior, clues, mixture, parts, size_of
+from dynascope.forecasting.seen import UNNAMED, Kind, Seen, lay_out
 
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _AHEAD = (0.25, 0.5, 1.0)  # of the way to the end
 _HIDDEN, _BATCH, _STEPS, _RATE, _DECAY = 16, 1024, 1500, 0.01, 1e-4
+SHRUNK = ("inputs", "outputs", "candidates")  # numbers that are kept small
 _FAR = 10.0  # units: further away counts as this far, or single curves that break would decide alone
 _RATIOS = (1.06, 1.2, 1.5, 2.0, 3.0, 5.0, 8.0)  # at which bands are calibrated
+_AT_ONCE = 200  # curves of a group from which on it is cut and fitted by itself
 _ENDS = (0.001, 0.998)  # levels beyond are not read
 _UNITS = (2e-4, 5e-4, 1.3e-3, 3.5e-3, 0.01, 0.03, 0.08, 0.3)
 
@@ -32,7 +34,7 @@ _UNITS = (2e-4, 5e-4, 1.3e-3, 3.5e-3, 0.01, 0.03, 0.08, 0.3)
 class Group:
     """Curves of the same steps and learning rates: step (record,), value (curve, record), rate (record,) or None.
 
-    candidates: those that forecast them.
+    candidates: those that forecast them. kind: what is known of the quantity.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Group:
     value: np.ndarray
     rate: np.ndarray | None = None
     candidates: tuple[Candidate, ...] = CANDIDATES
+    kind: Kind = UNNAMED
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,12 @@ class Rows:
         given = Clues(*(each[chosen] for each in vars(self.given).values()))
         return Rows(given, *(each[chosen] for name, each in vars(self).items() if name != "given"))
 
+    def forgetting(self) -> "Rows":
+        """The same, but of every other curve nobody says whether it is trained on: many logs have just a loss."""
+        common = self.given.common.copy()
+        common[self.curve % 2 == 0, TOLD] = 0.0
+        return replace(self, given=replace(self.given, common=common))
+
     def forecast(self, prior: Prior) -> Mixture:
         """What the network says, in units from the last value, without doubt: calibration would take it back."""
         in_units = replace(self.given, unit=np.ones(len(self.last)))
@@ -70,7 +79,7 @@ def cut(group: Group, share: float) -> tuple[Seen, float]:
     """What has been seen of curves after a share of their records, and the shift of their time."""
     records = _records(group, share)
     rates = None if group.rate is None else (group.step, group.rate)
-    seen, shift, _ = lay_out(group.step[:records], list(group.value[:, :records]), rates)
+    seen, shift, _ = lay_out(group.step[:records], list(group.value[:, :records]), rates, group.kind)
     return seen, shift
 
 
@@ -84,7 +93,7 @@ def rows(groups: list[Group], shares: tuple[float, ...] = SHARES, ends: tuple[fl
 
 
 def _rows(groups: list[Group], shares: tuple[float, ...], ends: tuple[float, ...]) -> Iterator[Rows]:
-    for number, group in enumerate(groups):
+    for group, number, curve in _together(groups):
         for share in shares:
             seen, shift = cut(group, share)
             records = _records(group, share)
@@ -95,10 +104,23 @@ def _rows(groups: list[Group], shares: tuple[float, ...], ends: tuple[float, ...
                 one = np.ones(len(seen.y))
                 happened = (group.value[:, place] - seen.last) / given.unit
                 ahead = (place - records + 1) / left
-                yield Rows(
-                    given, happened, seen.last, time * one, share * one, ahead * one,
-                    np.full(len(one), number), np.arange(len(one)),
-                )  # fmt: skip
+                yield Rows(given, happened, seen.last, time * one, share * one, ahead * one, number, curve)
+
+
+def _together(groups: list[Group]) -> Iterator[tuple[Group, np.ndarray, np.ndarray]]:
+    """Groups of the same steps, rates and candidates as one, and of each curve its group and its number in it."""
+    alike: dict[object, list[int]] = {}
+    for number, each in enumerate(groups):
+        rate = b"" if each.rate is None else each.rate.tobytes()
+        full = len(each.value) > _AT_ONCE
+        alike.setdefault((each.step.tobytes(), rate, id(each.candidates), full and number), []).append(number)
+    for numbers in alike.values():
+        members = [groups[number] for number in numbers]
+        sizes = [len(each.value) for each in members]
+        kind = Kind(*(np.repeat([getattr(each.kind, name) for each in members], sizes) for name in ("told", "least")))
+        curve = np.concatenate([np.arange(size) for size in sizes])
+        value = np.concatenate([each.value for each in members])
+        yield replace(members[0], value=value, kind=kind), np.repeat(numbers, sizes), curve
 
 
 def _joined(parts: list[Rows]) -> Rows:
@@ -150,7 +172,7 @@ def _adam(numbers: Any, first: Any, second: Any, step: Any, rate: Any, *given: A
 
 def _loss(numbers: Any, own: Any, common: Any, place: Any, speaks: Any, noise: Any, happened: Any, weight: Any) -> Any:
     score, width, mean = parts(numbers, own, common, place, speaks, noise, xp=jnp)
-    shrink = sum((numbers[name] ** 2).sum() for name in ("inputs", "outputs", "candidates"))
+    shrink = sum((numbers[name] ** 2).sum() for name in SHRUNK)
     return (weight * crps(jax.nn.softmax(score), mean, width, happened)).mean() + _DECAY * shrink
 
 
@@ -162,9 +184,12 @@ def crps(weight: Any, mean: Any, width: Any, value: Any) -> Any:
     0.2337
     """
     far = (weight * _distance(value[:, None] - mean, width)).sum(-1)
-    both = jnp.sqrt(width[:, :, None] ** 2 + width[:, None] ** 2)
-    among = (weight[:, :, None] * weight[:, None] * _distance(mean[:, :, None] - mean[:, None], both)).sum((-1, -2))
-    return far - among / 2
+    among, count = (weight**2 * width).sum(-1) / np.sqrt(np.pi), mean.shape[1]
+    for shift in range(1, count // 2 + 1):  # every pair once: this is where learning spends its time
+        other, place, wide = (jnp.roll(each, shift, 1) for each in (weight, mean, width))
+        apart = (weight * other * _distance(mean - place, jnp.sqrt(width**2 + wide**2))).sum(-1)
+        among += apart / 2 if 2 * shift == count else apart
+    return far - among
 
 
 def _distance(mean: Any, width: Any) -> Any:

@@ -19,16 +19,33 @@ BEGUN = 0.1  # of the time seen: what came before is not counted to the range of
 
 
 @dataclass(frozen=True)
+class Kind:
+    """What the name of a quantity tells.
+
+    told: 1 where it is measured on data that is not trained on, −1 on what is, 0 where that is not said
+    least: value that a share, turned to fall, cannot go below; −∞ if it is none
+    Both of all curves, or of each (curve,).
+    """
+
+    told: float | np.ndarray = 0.0
+    least: float | np.ndarray = -np.inf
+
+
+UNNAMED = Kind()
+
+
+@dataclass(frozen=True)
 class Seen:
     """x: (record,), increasing to 1. y: (curve, record), finite. pace: learning rates, None where they do not change.
 
-    scale: steps of one unit of time.
+    scale: steps of one unit of time. kind: of the quantity.
     """
 
     x: np.ndarray
     y: np.ndarray
     pace: Pace | None = None
     scale: float = 1.0
+    kind: Kind = UNNAMED
 
     def first(self, records: int) -> "Seen":
         """The same curves when only so many records had been seen.
@@ -38,7 +55,7 @@ class Seen:
         """
         last = float(self.x[records - 1])
         pace = None if self.pace is None else self.pace.up_to(last)
-        return Seen(self.x[:records] / last, self.y[:, :records], pace, self.scale * last)
+        return Seen(self.x[:records] / last, self.y[:, :records], pace, self.scale * last, self.kind)
 
     @cached_property
     def recent(self) -> np.ndarray:
@@ -63,6 +80,11 @@ class Seen:
         return np.asarray(late.max(1) - late.min(1))
 
     @cached_property
+    def least(self) -> np.ndarray:
+        """What curves cannot go below: 0 if they never were; −∞ if nothing is known, (curve,)."""
+        return np.where(self.y.min(1) >= 0, 0.0, self.kind.least)
+
+    @cached_property
     def trust(self) -> np.ndarray:
         """Weights of records in fits, (curve, record): those of a steep beginning would decide everything."""
         near = self.range[:, None] + 1e-300
@@ -78,7 +100,10 @@ class Seen:
 
 
 def lay_out(
-    step: np.ndarray, values: Sequence[np.ndarray], rates: tuple[np.ndarray, np.ndarray] | None = None
+    step: np.ndarray,
+    values: Sequence[np.ndarray],
+    rates: tuple[np.ndarray, np.ndarray] | None = None,
+    kind: Kind = UNNAMED,
 ) -> tuple[Seen, float, np.ndarray]:
     """Curves of the same steps as candidates take them, the shift of their time in steps, the noise of single records.
 
@@ -95,7 +120,7 @@ def lay_out(
     shift = _shift(times)
     long = float(times[-1] + shift)
     pace = None if rates is None else pace_of(*rates, shift * span, long * span)
-    seen = Seen((time + shift) / long, np.stack([each for _, each, _ in means]), pace, long * span)
+    seen = Seen((time + shift) / long, np.stack([each for _, each, _ in means]), pace, long * span, kind)
     return seen, shift * span, np.array([each for _, _, each in means])
 
 

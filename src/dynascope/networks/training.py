@@ -337,17 +337,22 @@ class Trainer:
 
     @torch.no_grad()
     def _change(self, changes: int) -> None:
-        """Let the first of the later settings hold; a captured graph knows only the old ones and is dropped."""
-        new: dict[str, Any] = {
-            name: v for at in sorted(self.settings.later)[:changes] for name, v in self.settings.later[at].items()
-        }
+        """Let the first of the later settings hold; of a captured graph only learning rates can change."""
+        coming = sorted(self.settings.later)
+        new: dict[str, Any] = {name: v for at in coming[:changes] for name, v in self.settings.later[at].items()}
+        changed = {name for at in coming[self.changes : changes] for name in self.settings.later[at]}
         known = {each.name for each in fields(Settings)}
         self.settings = replace(self.settings, **{name: value for name, value in new.items() if name in known})
+        self.changes = changes
+        if changed == {"learning_rate"}:
+            self.rate.copy_(torch.as_tensor(self.settings.learning_rate))
+            for name in self.turned:
+                self._set_turned(name)
+            return
         for name, buffer in self.buffers.items():
             if (last := name.rpartition(".")[2]) in new:
                 buffer.copy_(torch.as_tensor(new[last]))
         self._per_trial()
-        self.changes = changes
 
     def turn(self, name: str, values: np.ndarray) -> None:
         """Set dropout, weight_decay, or learning_rate by a factor on it, of each trial, from the next step on.

@@ -1,12 +1,11 @@
 """Judge forecasts on curves that nothing was learnt from: by tasks, sizes or data sets that are left out in turn."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
 
-from dynascope.forecasting.backtests import continue_all
 from dynascope.forecasting.candidates import CANDIDATES
 from dynascope.forecasting.evidence import LEVELS, Prior, clues, mixture, read_levels, size_of
 from dynascope.forecasting.learning import SHARES, Group, Rows, calibrated, cut, learn, rows
@@ -49,7 +48,7 @@ def thinned(groups: list[Group], config: Config) -> list[Group]:
     groups, most = groups[:: config.one_in], config.most
     if not most:
         return groups
-    return [Group(each.name, each.step, each.value[:most], each.rate, each.candidates) for each in groups]
+    return [replace(each, value=each.value[:most]) for each in groups]
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ class Lessons:
 
 def lessons(taught: list[Group], fold: Callable[[str], str], totals: dict[str, float], config: Config) -> Lessons:
     """Cut curves into rows that teach. fold: from a group's name to what is left out with it."""
-    data = rows(taught, config.training_shares)
+    data = rows(taught, config.training_shares).forgetting()
     # curves that move teach more than those that stand still; where bands are calibrated, that is half of it
     moved = np.clip(data.given.unit / (np.abs(data.last) + 1e-6), 1e-3, 1) ** 0.5
     weight = shared_out(moved, data, taught, totals)
@@ -144,14 +143,13 @@ def _end(group: Group, share: float, prior: Prior, last: Callable[[float], np.nd
     (given,) = clues(seen, ahead, group.candidates)
     mixed, far = mixture(given, seen.last, prior), float(ahead[0])
     quantile = mixed.quantile(read_levels(prior, far, size_of(given.unit, seen.last)))
-    plain = continue_all(seen, ahead, group.candidates)[2][..., 0]
     value = group.value[:, -config.ends :].mean(1)
     band = seen.last[:, None] + given.unit[:, None] * last(far)
     return xr.Dataset(
         {
             "quantiles": (("curve", "quantile"), quantile),
             "last_quantiles": (("curve", "quantile"), band),
-            "plain": (("curve", "candidate"), plain),
+            "plain": (("curve", "candidate"), given.plain),
             "weight": (("curve", "candidate"), mixed.weight[:, : len(NAMES)]),
             "value": ("curve", value),
             "group": ("curve", np.full(len(value), group.name)),

@@ -1,4 +1,4 @@
-"""dynascope docs/forecast.md: Forecasts of 960 networks of our own, one data set left out in turn."""
+"""dynascope docs/forecast.md: Forecasts of networks of our own, four of twelve tasks left out in turn."""
 
 from collections.abc import Callable
 
@@ -17,22 +17,45 @@ from dynascope.experiments.forecasts.claims_of import (
     theory_weight,
 )
 from dynascope.experiments.forecasts.judged import Config, crossed, lessons, read, thinned
+from dynascope.experiments.forecasts.language import all_known_beside
 from dynascope.experiments.forecasts.taskset import TOTALS
 from dynascope.experiments.sources import own
+from dynascope.forecasting.learning import Group
 
-KINDS = ("train/loss", "test/loss", "train/accuracy", "test/accuracy")
+KINDS = ("train/loss", "test/loss", "batch/loss", "train/accuracy", "test/accuracy")
 
 
 def run(config: Config) -> xr.Dataset:
-    """Forecast losses and accuracies of networks by what other data sets, and all other sets, taught."""
-    judged, others = thinned(sets.networks(), config), sets.planted()
+    """Forecast losses and accuracies of networks by what other tasks, and all other sets, taught."""
+    groups = taught(config)
+    fold = thirds(groups)
+    judged = [each for each in groups if each.name.startswith("networks/")]
+    return crossed(judged, lessons(groups, fold, TOTALS, config), fold, config)
+
+
+def taught(config: Config) -> list[Group]:
+    """All curves that there are to learn from; published ones only if they are used."""
+    groups = [*sets.networks(), *sets.planted()]
     if config.published:
-        others += [*sets.taskset("train"), *sets.taskset("valid"), *sets.language()]
-    taught = lessons([*judged, *thinned(others, config)], _fold, TOTALS, config)
-    return crossed(judged, taught, _fold, config)
+        tasks, language = sets.taskset("valid", most=sets.CURVES), sets.language()
+        some = sets.CURVES // 2
+        groups += [*tasks, *sets.taskset("train", most=some), *sets.earlier_of(tasks, others=some)]
+        groups += [*language, *all_known_beside(language)]
+    return thinned(groups, config)
 
 
-def _fold(name: str) -> str:
+def thirds(groups: list[Group]) -> Callable[[str], str]:
+    """What is left out with a group: a third of all tasks, sizes and families."""
+    others = list(dict.fromkeys(_unit(each.name) for each in groups if not each.name.startswith("networks/")))
+
+    def fold(name: str) -> str:
+        own = name.startswith("networks/")
+        return str(sets.fold_of_networks(name) if own else others.index(_unit(name)) % len(sets.FOLDS))
+
+    return fold
+
+
+def _unit(name: str) -> str:
     return "/".join(name.split("/")[:2])
 
 

@@ -1,4 +1,4 @@
-"""Sets of curves: 18 published language models, TaskSet's 8000 settings of Adam, 960 networks of our own, planted ones.
+"""Sets of curves: 18 published language models, TaskSet's 8000 settings of Adam, networks of our own, planted ones.
 
 The published ones are read from the folder `curves` of the data folder. Our own set ships with the package;
 docs/write_curves.py makes it.
@@ -18,10 +18,18 @@ from dynascope.forecasting.curves import Curve
 from dynascope.forecasting.known import Library, law_of
 from dynascope.forecasting.learning import Group
 from dynascope.forecasting.pace import Pace, pace_of
+from dynascope.forecasting.seen import Kind
 
+FOLDS = (  # tasks of our own networks that are left out together
+    ("mnist", "linear", "spiral", "modular"),
+    ("fashion", "parity", "waves", "mixture"),
+    ("cifar10", "geomnist", "memory", "teacher"),
+)
 OWN = Path(__file__).with_name("own_curves.npz")
+IMAGES = Path(__file__).with_name("own_curves_images.npz")  # made before, of three tasks
 _MOVES = 0.02  # that a curve of TaskSet falls from the mean of its first five records, if it moves at all
 _LARGEST = 5.0  # loss of one that moves
+CURVES = 200  # of a task of TaskSet that others learn from
 _BROKEN = 1e4  # loss beyond which a curve is not one
 
 
@@ -78,8 +86,11 @@ def known_beside(groups: list[Group], chosen: list[Group], unit: float = 20_000.
     return [Group(each.name, each.step, each.value, each.rate, after) for each in groups]
 
 
-def taskset(part: str = "valid", *, published: bool = True) -> list[Group]:
-    """TaskSet: one group for each task; curves that are not finite or explode are left out. Or what stands for it."""
+def taskset(part: str = "valid", *, published: bool = True, most: int | None = None) -> list[Group]:
+    """TaskSet: one group for each task; curves that are not finite or explode are left out. Or what stands for it.
+
+    most: curves of a task
+    """
     if not published:
         return [Group(each.name.replace("planted", "taskset"), each.step, each.value) for each in planted(30, seed=1)]
     found = _published("taskset.npz")
@@ -87,7 +98,7 @@ def taskset(part: str = "valid", *, published: bool = True) -> list[Group]:
     for task in sorted({name.split("/")[0] for name in found}):
         value = found[f"{task}/{part}"].astype(float)
         usable = np.isfinite(value).all(1) & (np.abs(np.nan_to_num(value)).max(1) < _BROKEN)
-        groups.append(Group(f"taskset/{task}", np.arange(value.shape[1]) * 200.0, value[usable]))
+        groups.append(Group(f"taskset/{task}", np.arange(value.shape[1]) * 200.0, value[usable][:most]))
     return groups
 
 
@@ -97,20 +108,47 @@ def moving(value: np.ndarray) -> np.ndarray:
 
 
 def networks() -> list[Group]:
-    """Networks of our own: a group for each data set, network, optimiser, schedule, part and quantity.
+    """Networks of our own: a group for each task, schedule and quantity.
 
     Accuracies are turned upside down, as `forecast` does, so that all curves fall as they get better.
     """
+    return [group for path in (IMAGES, OWN) for group in _networks(path)]
+
+
+def _networks(path: Path) -> list[Group]:
+    with np.load(path) as file:
+        found = {name: file[name] for name in file.files if name != "load"}
+    task_of = np.array([str(each).split("/")[0] for each in found["name"]])
+    loss, accuracy = found["loss"].astype(float), -found["accuracy"].astype(float)
+    quantities = {
+        "train/loss": (loss[:, :, 0], Kind(-1.0)),
+        "test/loss": (loss[:, :, 1], Kind(1.0)),
+        "train/accuracy": (accuracy[:, :, 0], Kind(-1.0, least=-1.0)),
+        "test/accuracy": (accuracy[:, :, 1], Kind(1.0, least=-1.0)),
+    }
+    if "batch" in found:
+        quantities["batch/loss"] = found["batch"].astype(float), Kind(-1.0)
     groups = []
-    with np.load(OWN) as file:
-        step, names = file["step"].astype(float), [str(each) for each in file["name"]]
-        for quantity, sign in (("loss", 1.0), ("accuracy", -1.0)):
-            for place, part in enumerate(("train", "test")):
-                table = sign * file[quantity][:, :, place].astype(float)
-                for name, value, factor in zip(names, table, file["factor"], strict=True):
-                    usable = np.isfinite(value).all(1)
-                    groups.append(Group(f"networks/{name}/{part}/{quantity}", step, value[usable], factor))
+    for task in dict.fromkeys(task_of.tolist()):
+        mine = task_of == task
+        for number, schedule in enumerate(found["schedule"]):
+            for name, (table, kind) in quantities.items():
+                begin = int(name == "batch/loss")  # before the first step there is no batch
+                value = table[mine, number :: len(found["schedule"]), begin:].reshape(-1, table.shape[-1] - begin)
+                step, factor = found["step"][mine][0, begin:].astype(float), found["factor"][number, begin:]
+                if (usable := np.isfinite(value).all(1)).any():
+                    full = f"networks/{task}/{schedule}/{name}"
+                    groups.append(Group(full, step, value[usable], factor, kind=kind))
     return groups
+
+
+def fold_of_networks(name: str) -> int:
+    """Which tasks are left out with a group of networks: a third of them, unlike each other.
+
+    >>> fold_of_networks("networks/mnist/cosine/test/loss"), fold_of_networks("networks/waves/drop/train/loss")
+    (0, 1)
+    """
+    return next(place for place, tasks in enumerate(FOLDS) if name.split("/")[1] in tasks)
 
 
 def earlier_of(groups: list[Group], few: int = 25, others: int = 400) -> list[Group]:
