@@ -2,10 +2,11 @@
 
 import logging
 import math
+import os
 import queue
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -46,7 +47,12 @@ Pack = Sequence[Task]
 
 
 def run_on_cluster(
-    workload: Workload, packs: Sequence[Pack], client: distributed.Client, *, code: str
+    workload: Workload,
+    packs: Sequence[Pack],
+    client: distributed.Client,
+    *,
+    code: str,
+    check: Callable[[bool], None] = lambda arrived: None,
 ) -> Iterator[tuple[Head, bytes]]:
     """Yield batches of results and what they hold, as they come.
 
@@ -55,6 +61,8 @@ def run_on_cluster(
     pile up, and a batch that kills its worker is not confused with one that waited behind it. A batch whose worker dies
     is run again elsewhere; one that takes worker after worker with it is split, down to the pack at fault, which is
     given up.
+
+    check: called again and again, and told whether a batch has come in; raises where no more can be expected
     """
     # bytes, which the scheduler need not be able to open, and which Dask does not search for tasks of its own
     parcel = distributed.protocol.pickle.dumps((workload, code))
@@ -76,6 +84,7 @@ def run_on_cluster(
         try:
             future = arrived.get(timeout=WAKE)
         except queue.Empty:
+            check(False)
             submit()  # workers may have joined
             continue
         batch = running.pop(future)
@@ -89,6 +98,7 @@ def run_on_cluster(
         submit()  # before the results are written, so that workers need not wait for the disk
         if done is not None:
             yield done.head, done.batch
+        check(done is not None)
 
 
 def _next_batch(waiting: deque[Pack], seconds: float, threads: int) -> list[Pack]:
@@ -179,7 +189,7 @@ def connected(
         yield stack.enter_context(client)
 
 
-_SETTINGS = {
+SETTINGS = {
     "distributed.deploy.lost-worker-timeout": "1h",  # a slow machine takes its time to restart
     "distributed.scheduler.http.routes": [],  # pages that anyone on this machine could open
     "distributed.worker.http.routes": [],
@@ -187,24 +197,36 @@ _SETTINGS = {
 
 
 @contextmanager
-def _local_cluster(workers: int | None) -> Iterator[distributed.LocalCluster]:
-    """Start one process with one thread for each core, on the loopback interface, without a dashboard.
+def started(
+    workers: Sequence[dict[str, object]], scratch: Path, security: distributed.Security, host: str = "127.0.0.1"
+) -> Iterator[distributed.SpecCluster]:
+    """Start a scheduler in this process, and processes with one thread as workers; none has a dashboard.
+
+    workers: what each has for itself, options of Dask's `Nanny`
+    """
+    settings = SETTINGS | {"temporary-directory": str(scratch)}  # of the scheduler, too
+    with dask.config.set(settings), _whole(workers, scratch, security, host) as cluster:
+        yield cluster
+
+
+@contextmanager
+def _local_cluster(workers: int | None) -> Iterator[distributed.SpecCluster]:
+    """Start one process with one thread for each core, on the loopback interface.
 
     They speak TLS with certificates made for this run alone: loopback is open to everyone on the machine, and Dask
     runs whatever it receives.
     """
-    with (
-        scratch_folder("dynascope-sweep") as scratch,
-        dask.config.set(_SETTINGS | {"temporary-directory": str(scratch)}),  # of the scheduler, too
-        _whole(workers, scratch) as cluster,
-    ):
+    own: list[dict[str, object]] = [{}] * (workers or os.cpu_count() or 1)
+    with scratch_folder("dynascope-sweep") as scratch, started(own, scratch, certificates(scratch)) as cluster:
         yield cluster
 
 
-def _whole(workers: int | None, scratch: Path) -> distributed.LocalCluster:
+def _whole(
+    workers: Sequence[dict[str, object]], scratch: Path, security: distributed.Security, host: str
+) -> distributed.SpecCluster:
     """Start the cluster beside this thread: who interrupts it waits until there is something to close."""
     with ThreadPoolExecutor(1) as beside:
-        starting = beside.submit(_started, workers, scratch)
+        starting = beside.submit(_started, workers, scratch, security, host)
         try:
             return starting.result()
         except BaseException:
@@ -213,24 +235,25 @@ def _whole(workers: int | None, scratch: Path) -> distributed.LocalCluster:
             raise
 
 
-def _started(workers: int | None, scratch: Path) -> distributed.LocalCluster:
+def _started(
+    workers: Sequence[dict[str, object]], scratch: Path, security: distributed.Security, host: str
+) -> distributed.SpecCluster:
     """Start the cluster; where workers are killed meanwhile, Dask gives up, and it is started again."""
+    common = {"host": host, "protocol": "tls://", "security": security, "dashboard": False}
+    scheduler = {
+        "allowed_failures": ALLOWED_DEATHS,
+        "dashboard_address": "127.0.0.1:0",  # Dask listens there all the same, else to the whole network
+        "port": 0,
+    }
+    # nothing is spilled: Dask would write pickles to disk
+    worker = common | {"nthreads": 1, "memory_limit": 0, "local_directory": str(scratch), "silence_logs": "CRITICAL"}
     for left in reversed(range(ALLOWED_STARTS)):
         try:
-            return distributed.LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,
-                host="127.0.0.1",
-                protocol="tls://",
-                security=_certificates(scratch),
+            return distributed.SpecCluster(
+                {number: {"cls": distributed.Nanny, "options": worker | own} for number, own in enumerate(workers)},
+                {"cls": distributed.Scheduler, "options": common | scheduler},
+                security=security,
                 silence_logs=logging.CRITICAL,
-                memory_limit=0,  # nothing is spilled: Dask would write pickles to disk
-                local_directory=str(scratch),
-                scheduler_kwargs={
-                    "allowed_failures": ALLOWED_DEATHS,
-                    "dashboard": False,
-                    "dashboard_address": "127.0.0.1:0",  # Dask listens there all the same, else to the whole network
-                },
             )
         except (RuntimeError, OSError, TimeoutError, ValueError) as error:
             cause = str(error) or type(error).__name__
@@ -242,7 +265,7 @@ def _started(workers: int | None, scratch: Path) -> distributed.LocalCluster:
     raise AssertionError("not reached")
 
 
-def _certificates(scratch: Path) -> distributed.Security:
+def certificates(scratch: Path) -> distributed.Security:
     """Certificates for one run, in files: of those in memory Dask makes files anywhere for a moment."""
     try:
         made = distributed.Security.temporary()
@@ -251,11 +274,17 @@ def _certificates(scratch: Path) -> distributed.Security:
             'scheduler must be "here" where cryptography is not installed, which makes the workers safe from others on '
             "this machine; install it: pip install 'dynascope[sweep]'"
         ) from error
-    key, certificate = scratch / "key.pem", scratch / "certificate.pem"
-    key.write_text(made.tls_client_key)
-    certificate.write_text(made.tls_ca_file)
-    own = {f"tls_{role}_{kind}": str(path) for role in _ROLES for kind, path in (("key", key), ("cert", certificate))}
-    return distributed.Security(require_encryption=True, tls_ca_file=str(certificate), **own)
+    return in_files(scratch, made.tls_client_key, made.tls_ca_file)
+
+
+def in_files(scratch: Path, key: str, certificate: str) -> distributed.Security:
+    """One key and one certificate, by which all processes of a run know each other, written to a folder."""
+    files = {"key": scratch / "key.pem", "cert": scratch / "certificate.pem"}
+    for path, text in zip(files.values(), (key, certificate), strict=True):
+        path.touch(mode=0o600)
+        path.write_text(text)
+    own = {f"tls_{role}_{kind}": str(path) for role in _ROLES for kind, path in files.items()}
+    return distributed.Security(require_encryption=True, tls_ca_file=str(files["cert"]), **own)
 
 
 def address_of(scheduler: object, trust_network: bool) -> str:
@@ -280,8 +309,8 @@ anyone on the network or the machine; set up TLS (docs/sweep.md), or say that al
         complete = False
     if not complete:
         raise ValueError(
-            'scheduler must be "here", an address such as tls://host:8786, or the .json file that a scheduler wrote, '
-            f"got {str(scheduler)!r}"
+            'scheduler must be "here", an address such as tls://host:8786, the .json file that a scheduler wrote, or '
+            f"Slurm(jobs=…) or Ssh([…]), got {str(scheduler)!r}"
         )
     if parts.scheme == "tcp" and not trust_network:
         raise ValueError(

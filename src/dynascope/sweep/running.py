@@ -7,7 +7,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +22,7 @@ from dynascope.sweep.batches import Head
 from dynascope.sweep.folder import DAMAGED, RESULTS, SweepFolder
 from dynascope.sweep.pace import estimate, seconds_each, seconds_left
 from dynascope.sweep.pack_runner import run_batch
+from dynascope.sweep.places import Slurm, Ssh
 from dynascope.sweep.plan import Grid, Plan, Seeds, Task, as_text, make_packs, make_plan, seconds_of
 from dynascope.sweep.stacks import Failure
 from dynascope.sweep.table import FAILED, FINISHED, MISSING, counted, gathered, outcomes
@@ -55,7 +56,8 @@ def sweep(
     seeds: how many (from 0), or a list; without it the experiment's own
     fixed: values of parameters that do not vary
     scheduler: None starts one worker with one thread on each core; "here" works in this process, without Dask; the
-        address of a Dask scheduler (tls://host:8786), the .json file it wrote, or a Dask client or cluster
+        address of a Dask scheduler (tls://host:8786), the .json file it wrote, a Dask client or cluster; or who starts
+        workers elsewhere, `Slurm(jobs=4)` or `Ssh(["node1", "node2"])`
     workers: number of workers started on this machine
     retry: also run again what failed before, with the code as it is now; what is finished stays
     pack_seconds: configurations that can be trained together are packed into tasks of about this length on one core
@@ -137,6 +139,8 @@ class _Where:
         """How many there will be; None on a scheduler that others started."""
         if self.scheduler is None:
             return self.workers or os.cpu_count()
+        if isinstance(self.scheduler, Slurm | Ssh):
+            return self.scheduler.size
         return 1 if self.scheduler == HERE else None
 
 
@@ -180,7 +184,7 @@ def _compute(
     total = sum(map(len, packs))
     each = _seconds_each(workload, packs, folder)
     _say_estimate(total, each, where, progress)
-    runs = closing(_runs(workload, packs, where, plan.code))  # workers go at once where writing fails
+    runs = closing(_runs(workload, packs, where, plan.code, folder.path))  # workers go at once where writing fails
     with progress_bar(f"sweep {plan.name}", total, progress) as report, runs as arriving:
         done = 0
         for head, batch in arriving:
@@ -220,7 +224,7 @@ def _counts(states: dict[str, str]) -> str:
 
 
 def _runs(
-    workload: Workload, packs: Sequence[Sequence[Task]], where: _Where, code: str
+    workload: Workload, packs: Sequence[Sequence[Task]], where: _Where, code: str, folder: Path
 ) -> Generator[tuple[Head, bytes], None, None]:
     if where.scheduler == HERE:
         at = 0
@@ -231,10 +235,16 @@ def _runs(
         return
     from dynascope.sweep.cluster import connected, run_on_cluster  # noqa: PLC0415 (Dask takes half a second)
 
-    with connected(
-        where.scheduler, workers=where.workers, timeout=where.timeout, trust_network=where.trust_network
-    ) as client:
-        yield from run_on_cluster(workload, packs, client, code=code)
+    with ExitStack() as stack:
+        scheduler, more = where.scheduler, {}
+        if isinstance(scheduler, Slurm | Ssh):
+            crews = import_module("dynascope.sweep.crews")
+            crew = stack.enter_context(crews.hired(scheduler, folder, gpu=False))
+            scheduler, more = crew.cluster, {"check": crew.check}
+        client = stack.enter_context(
+            connected(scheduler, workers=where.workers, timeout=where.timeout, trust_network=where.trust_network)
+        )
+        yield from run_on_cluster(workload, packs, client, code=code, **more)
 
 
 def asked(out: str | os.PathLike[str]) -> dict[str, Json]:
