@@ -37,9 +37,16 @@ SlurmdParameters=config_overrides
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=0
 KillWait=2
 MinJobAge=2
-NodeName={host} NodeAddr=127.0.0.1 CPUs=8 RealMemory=8000 State=UNKNOWN
+GresTypes=gpu
+NodeName={host} NodeAddr=127.0.0.1 CPUs=8 RealMemory=8000 Gres=gpu:2 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 PartitionName=spare Nodes=ALL MaxTime=INFINITE State=UP
+"""
+
+
+_GPUS = """
+Name=gpu File=/dev/null
+Name=gpu File=/dev/zero
 """
 
 
@@ -58,6 +65,7 @@ def slurm(folder: Path):
     (folder / "munge" / "key").write_bytes(os.urandom(1024))
     configuration = folder / "slurm.conf"
     configuration.write_text(_CONFIGURATION.format(host=host, ports=_free_ports(2), user=user, folder=folder))
+    (folder / "gres.conf").write_text(_GPUS)  # two devices that every machine has stand for GPUs
     own = {"SLURM_CONF": str(configuration), "PATH": _PATH}
     munge = folder / "munge"
     places = [f"--{name}-file={munge / name}" for name in ("key", "pid", "log", "seed")]

@@ -94,7 +94,9 @@ def run(
     hosts: Hosts = None,
     ssh: SshCommand = "ssh",
     listen: Listen = None,
-    pack_seconds: Annotated[float, typer.Option(help="Length of a packed task on one core.")] = 30.0,
+    pack_seconds: Annotated[
+        float | None, typer.Option(help="Length of a packed task on one core; 30, with a GPU 3000.")
+    ] = None,
     timeout: Timeout = 10.0,
     trust_network: Trust = False,
     price: Annotated[

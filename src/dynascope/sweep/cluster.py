@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from dynascope.files import scratch_folder
 from dynascope.schema import read_json
 from dynascope.sweep.batches import Head, as_batch
+from dynascope.sweep.gpus import gpus
 from dynascope.sweep.pack_runner import BATCH_SECONDS, Done, run_batch
 from dynascope.sweep.plan import Task
 from dynascope.sweep.source import home_module, source_digest
@@ -66,16 +67,20 @@ def run_on_cluster(
     """
     # bytes, which the scheduler need not be able to open, and which Dask does not search for tasks of its own
     parcel = distributed.protocol.pickle.dumps((workload, code))
+    most = None  # configurations that fit into memory at once, where more did not
     waiting, suspects = deque(packs), deque[list[Pack]]()
     running: dict[_Future, list[Pack]] = {}
     arrived: queue.Queue[_Future] = queue.Queue()
     seconds = math.inf  # that a pack took, of the batch that came last
 
     def submit() -> None:
-        while (waiting or suspects) and len(running) < (threads := _threads(client)):
+        able = _with_gpu(client) if workload.gpu else 0
+        while (waiting or suspects) and len(running) < (threads := able or _threads(client)):
             batch = suspects.popleft() if suspects else _next_batch(waiting, seconds, threads)
             key = f"batch-{batch[0][0].key}-{time.time():.6f}"
-            future = client.submit(_run_parcel, parcel, distributed.protocol.pickle.dumps(batch), key=key)
+            content = distributed.protocol.pickle.dumps(batch)
+            needs = {"GPU": 1} if able else None
+            future = client.submit(_run_parcel, parcel, content, most, key=key, resources=needs)
             running[future] = batch
             future.add_done_callback(arrived.put)
 
@@ -93,7 +98,7 @@ def run_on_cluster(
         if done is None:
             suspects.extend(_parts(batch))
         else:
-            seconds = done.head.seconds / done.packs or math.inf
+            seconds, most = done.head.seconds / done.packs or math.inf, _least(most, done.most)
             waiting.extendleft(reversed(batch[done.packs :]))
         submit()  # before the results are written, so that workers need not wait for the disk
         if done is not None:
@@ -124,6 +129,21 @@ def _parts(batch: list[Pack]) -> list[list[Pack]]:
     return [batch[at : at + length] for at in range(0, len(batch), length)]
 
 
+def _least(*known: int | None) -> int | None:
+    """The smallest number that is known, if any is."""
+    return min((each for each in known if each is not None), default=None)
+
+
+def _with_gpu(client: distributed.Client) -> int:
+    """Workers that have a GPU for themselves."""
+    assert client.scheduler is not None, "it is connected"
+    try:
+        workers = client.sync(client.scheduler.identity)["workers"].values()
+    except (OSError, distributed.CancelledError) as error:
+        raise ConnectionError(f"the scheduler went away ({error}); finished results are kept") from error
+    return sum(bool(each["resources"].get("GPU")) for each in workers)
+
+
 def _threads(client: distributed.Client) -> int:
     """Threads of all workers; one while there are none yet."""
     try:
@@ -132,12 +152,12 @@ def _threads(client: distributed.Client) -> int:
         raise ConnectionError(f"the scheduler went away ({error}); finished results are kept") from error
 
 
-def _run_parcel(parcel: bytes, batch: bytes) -> Done:
+def _run_parcel(parcel: bytes, batch: bytes, most: int | None) -> Done:
     """Run a batch on a worker, which must hold the same source as the program that asked."""
     workload, code = distributed.protocol.pickle.loads(parcel)
     if home_module(workload.origin) != "__main__" and source_digest(workload.origin) != code:
         raise RuntimeError(f"a worker has another version of {workload.name}")
-    return run_batch(workload, distributed.protocol.pickle.loads(batch), code)
+    return run_batch(workload, distributed.protocol.pickle.loads(batch), code, most)
 
 
 def _done(future: _Future, batch: list[Pack], name: str, code: str) -> Done | None:
@@ -163,15 +183,18 @@ def _done(future: _Future, batch: list[Pack], name: str, code: str) -> Done | No
 
 @contextmanager
 def connected(
-    scheduler: object, *, workers: int | None, timeout: float, trust_network: bool
+    scheduler: object, *, workers: int | None, timeout: float, trust_network: bool, gpu: bool = False
 ) -> Iterator[distributed.Client]:
-    """Connect to a scheduler: an address, a scheduler file, a client or cluster of Dask; None starts one here."""
+    """Connect to a scheduler: an address, a scheduler file, a client or cluster of Dask; None starts one here.
+
+    gpu: whether workers that are started here get a GPU each, if this machine has some
+    """
     with ExitStack() as stack:
         if isinstance(scheduler, distributed.Client):
             yield scheduler
             return
         if scheduler is None:
-            target: object = stack.enter_context(_local_cluster(workers))
+            target: object = stack.enter_context(_local_cluster(workers, gpu))
         else:
             target = scheduler if hasattr(scheduler, "scheduler_address") else address_of(scheduler, trust_network)
         try:
@@ -210,13 +233,19 @@ def started(
 
 
 @contextmanager
-def _local_cluster(workers: int | None) -> Iterator[distributed.SpecCluster]:
-    """Start one process with one thread for each core, on the loopback interface.
+def _local_cluster(workers: int | None, gpu: bool) -> Iterator[distributed.SpecCluster]:
+    """Start one process with one thread for each core, or for each GPU, on the loopback interface.
 
     They speak TLS with certificates made for this run alone: loopback is open to everyone on the machine, and Dask
     runs whatever it receives.
     """
-    own: list[dict[str, object]] = [{}] * (workers or os.cpu_count() or 1)
+    own = [each.worker() for each in gpus()] if gpu else []
+    if own and workers is not None and workers > len(own):
+        raise ValueError(
+            f"workers must be at most {len(own)}, one for each GPU of this machine, got {workers}; an experiment that "
+            "must not use them runs where CUDA_VISIBLE_DEVICES is empty"
+        )
+    own = own[:workers] or [{}] * (workers or os.cpu_count() or 1)
     with scratch_folder("dynascope-sweep") as scratch, started(own, scratch, certificates(scratch)) as cluster:
         yield cluster
 

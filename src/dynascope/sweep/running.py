@@ -20,6 +20,7 @@ from dynascope.progress import PATIENCE, progress_bar, shown
 from dynascope.records import Json
 from dynascope.sweep.batches import Head
 from dynascope.sweep.folder import DAMAGED, RESULTS, SweepFolder
+from dynascope.sweep.gpus import gpus
 from dynascope.sweep.pace import estimate, seconds_each, seconds_left
 from dynascope.sweep.pack_runner import run_batch
 from dynascope.sweep.places import Slurm, Ssh
@@ -29,6 +30,7 @@ from dynascope.sweep.table import FAILED, FINISHED, MISSING, counted, gathered, 
 from dynascope.sweep.workload import Workload, as_workload
 
 HERE = "here"
+ON_CORE, ON_GPU = 30.0, 3000.0  # seconds that a pack takes on one core, and one that a GPU runs would take there
 
 
 def sweep(
@@ -41,7 +43,7 @@ def sweep(
     scheduler: object = None,
     workers: Given[int | None] = None,
     retry: Given[bool] = False,
-    pack_seconds: Given[float] = 30.0,
+    pack_seconds: Given[float | None] = None,
     timeout: Given[float] = 10.0,
     trust_network: Given[bool] = False,
     price: Given[float | None] = None,
@@ -60,7 +62,8 @@ def sweep(
         workers elsewhere, `Slurm(jobs=4)` or `Ssh(["node1", "node2"])`
     workers: number of workers started on this machine
     retry: also run again what failed before, with the code as it is now; what is finished stays
-    pack_seconds: configurations that can be trained together are packed into tasks of about this length on one core
+    pack_seconds: configurations that can be trained together are packed into tasks of about this length on one core; 30
+        if not given, 3000 on a GPU of this machine or of a job of Slurm
     timeout: seconds to wait for the scheduler's answer
     trust_network: also accept a scheduler without TLS: whoever reaches it runs code as you
     price: of one worker for an hour; then what the sweep will take and cost is said first
@@ -83,7 +86,6 @@ def sweep(
         )
     workload = as_workload(experiment)
     plan = make_plan(workload, grid, seeds=seeds, fixed=fixed)
-    size = scalar("pack_seconds", pack_seconds, above=0.0)
     where = _Where(
         scheduler,
         None if workers is None else count("workers", workers),
@@ -91,6 +93,7 @@ def sweep(
         flag("trust_network", trust_network),
         None if price is None else scalar("price", price, at_least=0.0),
     )
+    size = where.pack_seconds(workload) if pack_seconds is None else scalar("pack_seconds", pack_seconds, above=0.0)
     if scheduler is not None and workers is not None:
         raise ValueError(f"workers must be left out: none are started on this machine with scheduler={scheduler!r}")
     if isinstance(scheduler, str | os.PathLike) and scheduler != HERE:  # refused before the folder is touched
@@ -142,6 +145,12 @@ class _Where:
         if isinstance(self.scheduler, Slurm | Ssh):
             return self.scheduler.size
         return 1 if self.scheduler == HERE else None
+
+    def pack_seconds(self, workload: Workload) -> float:
+        """How long a pack takes on one core; a GPU is as fast as many."""
+        near = self.scheduler is None or self.scheduler == HERE
+        gpu = bool(gpus()) if near else isinstance(self.scheduler, Slurm) and bool(self.scheduler.gpu)
+        return ON_GPU if workload.gpu and gpu else ON_CORE
 
 
 def _reference(experiment: object) -> dict[str, str] | None:
@@ -227,10 +236,10 @@ def _runs(
     workload: Workload, packs: Sequence[Sequence[Task]], where: _Where, code: str, folder: Path
 ) -> Generator[tuple[Head, bytes], None, None]:
     if where.scheduler == HERE:
-        at = 0
+        at, most = 0, None
         while at < len(packs):
-            done = run_batch(workload, packs[at:], code)
-            at += done.packs
+            done = run_batch(workload, packs[at:], code, most)
+            at, most = at + done.packs, done.most
             yield done.head, done.batch
         return
     from dynascope.sweep.cluster import connected, run_on_cluster  # noqa: PLC0415 (Dask takes half a second)
@@ -239,10 +248,16 @@ def _runs(
         scheduler, more = where.scheduler, {}
         if isinstance(scheduler, Slurm | Ssh):
             crews = import_module("dynascope.sweep.crews")
-            crew = stack.enter_context(crews.hired(scheduler, folder, gpu=False))
+            crew = stack.enter_context(crews.hired(scheduler, folder, gpu=workload.gpu))
             scheduler, more = crew.cluster, {"check": crew.check}
         client = stack.enter_context(
-            connected(scheduler, workers=where.workers, timeout=where.timeout, trust_network=where.trust_network)
+            connected(
+                scheduler,
+                workers=where.workers,
+                timeout=where.timeout,
+                trust_network=where.trust_network,
+                gpu=workload.gpu,
+            )
         )
         yield from run_on_cluster(workload, packs, client, code=code, **more)
 

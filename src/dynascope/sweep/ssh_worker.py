@@ -16,6 +16,7 @@ import distributed
 from dynascope.files import scratch_folder
 from dynascope.schema import parse_json
 from dynascope.sweep.cluster import SETTINGS, in_files
+from dynascope.sweep.gpus import gpus
 
 DEATH_TIMEOUT = 60  # seconds without a scheduler after which a worker ends
 
@@ -36,6 +37,7 @@ async def _work(order: Order) -> None:
     """Run workers until their scheduler goes away, or standard input ends."""
     with scratch_folder("dynascope-worker") as scratch, dask.config.set(SETTINGS):
         security = in_files(scratch, order.key, order.certificate)
+        own = [each.worker() for each in gpus()] if order.gpu else []
         nannies = [
             distributed.Nanny(
                 order.address,
@@ -46,8 +48,9 @@ async def _work(order: Order) -> None:
                 dashboard=False,
                 death_timeout=DEATH_TIMEOUT,
                 local_directory=str(scratch),
+                **options,
             )
-            for number in range(order.workers)
+            for number, options in enumerate(own or [{}] * order.workers)
         ]
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()
