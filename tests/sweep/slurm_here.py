@@ -40,7 +40,7 @@ MinJobAge=2
 GresTypes=gpu
 NodeName={host} NodeAddr=127.0.0.1 CPUs=8 RealMemory=8000 Gres=gpu:2 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
-PartitionName=spare Nodes=ALL MaxTime=INFINITE State=UP
+PartitionName=short Nodes=ALL MaxTime=INFINITE State=UP
 """
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -77,14 +78,33 @@ def calm(tmp_path_factory):
 
 @pytest.mark.ci
 def test_jobs_of_slurm_are_where_and_as_large_as_asked_for(tmp_path, slurm):
-    place = Slurm(jobs=2, partition="spare", walltime="00:30:00", memory="500MB", listen="127.0.0.1")
-    table = sweep(whereabouts, {"x": list(range(60))}, tmp_path / "o ut", fixed={"pause": 0.1}, scheduler=place)
+    place = Slurm(jobs=2, partition="short", walltime="00:30:00", memory="500MB", listen="127.0.0.1")
+    (tmp_path / "meet").mkdir()
+    fixed = {"meet": str(tmp_path / "meet"), "people": 2}
+    table = sweep(whereabouts, {"x": list(range(60))}, tmp_path / "o ut", fixed=fixed, scheduler=place)
     assert (table["outcome"] == "finished").all()
-    assert set(table["slurm_job_partition"].values) == {"spare"}
+    assert set(table["slurm_job_partition"].values) == {"short"}
     assert set(table["slurm_mem_per_node"].values) == {"477"}  # 500 MB in MiB
-    assert 1 <= len(set(table["slurm_job_id"].values)) <= 2
+    assert len(set(table["slurm_job_id"].values)) == 2
     until(lambda: not jobs(), "the jobs do not end with the sweep")
     assert sorted(path.name for path in (tmp_path / "o ut").iterdir()) == [".lock", "results", "sweep.json"]
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(("scheduler", "place"), [("slurm", "sweeps/jobs"), ("ssh", "sweeps/hosts")])
+def test_the_commands_of_the_page_run_as_they_stand(tmp_path, monkeypatch, slurm, ssh, scheduler, place):
+    """Beside what is not so here: an sshd that listens elsewhere, and jobs that can reach loopback only."""
+    page = (Path(__file__).parents[2] / "docs" / "sweep.md").read_text()
+    (line,) = re.findall(rf"^dynascope (sweep .*--scheduler {scheduler} .*)$", page, re.MULTILINE)
+    more = ["--ssh", ssh] if scheduler == "ssh" else ["--listen", "127.0.0.1"]
+    monkeypatch.chdir(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "dynascope", *shlex.split(line), *more], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "20 of 20 tasks finished" in done.stdout
+    assert done.stderr == ""
+    assert status(tmp_path / place)["finished"] == 20
 
 
 @pytest.mark.ci
@@ -118,12 +138,12 @@ def test_jobs_killed_again_and_again_and_their_client_leave_the_same_digests(tmp
 @pytest.mark.ci
 def test_a_job_whose_time_is_over_loses_nothing_and_is_followed_by_another(tmp_path, slurm, monkeypatch):
     """Workers leave before their job is killed; what they had finished is there, and new jobs do the rest."""
-    monkeypatch.setattr("dynascope.sweep.crews.walltime_seconds", lambda text: 5)  # Slurm rounds up to minutes
+    monkeypatch.setattr("dynascope.sweep.crews.walltime_seconds", lambda text: 20)  # Slurm rounds up to minutes
     table = sweep(
         whereabouts,
         {"x": list(range(120))},
         tmp_path,
-        fixed={"pause": 0.1},
+        fixed={"pause": 0.25},
         scheduler=Slurm(jobs=1, listen="127.0.0.1"),
     )
     assert (table["outcome"] == "finished").all()
@@ -195,7 +215,9 @@ def test_workers_reached_by_ssh_work_are_replaced_and_end_with_their_client(tmp_
 @pytest.mark.ci
 def test_two_workers_for_each_host_run_there(tmp_path, ssh):
     place = Ssh(["localhost"], workers=2, command=ssh)
-    table = sweep(whereabouts, {"x": list(range(60))}, tmp_path, fixed={"pause": 0.1}, scheduler=place)
+    (tmp_path / "meet").mkdir()
+    fixed = {"meet": str(tmp_path / "meet"), "people": 2}
+    table = sweep(whereabouts, {"x": list(range(60))}, tmp_path / "out", fixed=fixed, scheduler=place)
     assert all(table["ssh_connection"].values != "")
     assert len(set(table["process"].values)) == 2
 

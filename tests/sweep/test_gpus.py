@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -36,17 +35,24 @@ def two_gpus(tmp_path, monkeypatch):
 
 def places(pack):
     """Which GPU ran a pack, and how large it was."""
-    time.sleep(0.3)
-    own = whereabouts(0)
-    return [own.assign(size=len(pack), x=each["x"]) for each in pack]
+    own = whereabouts(meet=pack[0]["meet"], people=pack[0]["people"])
+    return [own.assign(size=len(pack)) for _ in pack]
 
 
-ON_GPU = Workload(places, {"x": 0}, seconds=1000.0, gpu=True, memory=float(100 << 20))  # eight fit
+DEFAULTS = {"x": 0, "meet": "", "people": 2}
+ON_GPU = Workload(places, DEFAULTS, seconds=1000.0, gpu=True, memory=float(100 << 20))  # eight fit
+
+
+@pytest.fixture
+def meet(tmp_path):
+    """Where as many workers as are expected meet before they go on."""
+    (tmp_path / "meet").mkdir()
+    return {"meet": str(tmp_path / "meet")}
 
 
 @pytest.mark.ci
-def test_each_gpu_gets_one_worker_and_packs_that_fit(tmp_path, two_gpus):
-    table = sweep(ON_GPU, {"x": list(range(60))}, tmp_path, pack_seconds=10_000.0)
+def test_each_gpu_gets_one_worker_and_packs_that_fit(tmp_path, two_gpus, meet):
+    table = sweep(ON_GPU, {"x": list(range(60))}, tmp_path / "out", fixed=meet, pack_seconds=10_000.0)
     assert (table["outcome"] == "finished").all()
     owners = dict(zip(table["process"].values.tolist(), table["cuda_visible_devices"].values.tolist(), strict=True))
     assert sorted(owners.values()) == ["GPU-aa", "GPU-bb"], "one process for each GPU"
@@ -54,7 +60,7 @@ def test_each_gpu_gets_one_worker_and_packs_that_fit(tmp_path, two_gpus):
 
 
 @pytest.mark.ci
-def test_tasks_that_need_a_gpu_go_to_workers_that_have_one(tmp_path):
+def test_tasks_that_need_a_gpu_go_to_workers_that_have_one(tmp_path, meet):
     """A cluster of two workers with a GPU and two without: these do nothing where GPUs are needed, else all work."""
     distributed = pytest.importorskip("distributed")
     shared = {"nthreads": 1, "memory_limit": 0, "dashboard": False, "local_directory": str(tmp_path / "scratch")}
@@ -64,11 +70,11 @@ def test_tasks_that_need_a_gpu_go_to_workers_that_have_one(tmp_path):
         {"cls": distributed.Scheduler, "options": {"dashboard_address": "127.0.0.1:0", "host": "127.0.0.1", "port": 0}},
         silence_logs=50,
     ) as cluster:
-        table = sweep(ON_GPU, {"x": list(range(40))}, tmp_path / "gpu", scheduler=cluster, pack_seconds=1000.0)
+        grid = {"x": list(range(40))}
+        table = sweep(ON_GPU, grid, tmp_path / "gpu", fixed=meet, scheduler=cluster, pack_seconds=1000.0)
         assert set(table["cuda_visible_devices"].values) == {"GPU-aa", "GPU-bb"}
         assert len(set(table["process"].values)) == 2
-        plain = Workload(places, {"x": 0})
-        table = sweep(plain, {"x": list(range(40))}, tmp_path / "any", scheduler=cluster)
+        table = sweep(Workload(places, DEFAULTS), grid, tmp_path / "any", fixed=meet | {"people": 4}, scheduler=cluster)
         assert len(set(table["process"].values)) == 4
 
 
@@ -173,22 +179,22 @@ def test_bad_memory(bad):
 
 
 @pytest.mark.ci
-def test_a_host_reached_by_ssh_has_a_worker_for_each_of_its_gpus(tmp_path, two_gpus, ssh, monkeypatch):
+def test_a_host_reached_by_ssh_has_a_worker_for_each_of_its_gpus(tmp_path, two_gpus, meet, ssh, monkeypatch):
     """What is far is found there: the program that ssh starts asks the nvidia-smi of its own path."""
     place = Ssh(["localhost"], command=ssh)
     program = tmp_path / "python"
     program.write_text(f'#!/bin/sh\nPATH={tmp_path / "bin"}:$PATH exec {sys.executable} "$@"\n')
     program.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(program))
-    table = sweep(ON_GPU, {"x": list(range(60))}, tmp_path / "out", scheduler=place, pack_seconds=5000.0)
+    table = sweep(ON_GPU, {"x": list(range(60))}, tmp_path / "out", fixed=meet, scheduler=place, pack_seconds=5000.0)
     assert set(table["cuda_visible_devices"].values) == {"GPU-aa", "GPU-bb"}
 
 
 @pytest.mark.ci
-def test_jobs_of_slurm_have_a_gpu_each(tmp_path, slurm):
+def test_jobs_of_slurm_have_a_gpu_each(tmp_path, slurm, meet):
     """The Slurm of the tests takes two devices of this machine for GPUs."""
     place = Slurm(jobs=2, gpu=True, listen="127.0.0.1")
-    table = sweep(ON_GPU, {"x": list(range(60))}, tmp_path, scheduler=place, pack_seconds=3000.0)
+    grid = {"x": list(range(60))}
+    table = sweep(ON_GPU, grid, tmp_path / "out", fixed=meet, scheduler=place, pack_seconds=3000.0)
     jobs = set(zip(table["slurm_job_id"].values, table["cuda_visible_devices"].values, strict=True))
-    assert {gpu for _, gpu in jobs} <= {"0", "1"}
-    assert len(jobs) == len({job for job, _ in jobs})
+    assert sorted(gpu for _, gpu in jobs) == ["0", "1"]
