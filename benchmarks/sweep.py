@@ -39,7 +39,7 @@ import slurm_here
 WORK = 20e-6  # seconds of a task
 SLOW = 1e-3  # of those that are killed
 SLOWER = 5e-3  # of those that are killed on Slurm, so that as many kills fit in
-WORKERS = JOBS = 2
+WORKERS, JOBS = 2, 4
 HERE, ON_WORKERS, ON_SLURM = "one process", "two workers", "jobs of Slurm"
 WHERE = {
     HERE: {"scheduler": "here"},
@@ -49,7 +49,10 @@ WHERE = {
 
 
 def tiny(x: float, seed: int = 0, work: float = WORK) -> dict[str, float]:
-    """A task that takes as long as it should."""
+    """A task that takes as long as it should; a long one sleeps, and leaves the processor to workers that start."""
+    if work > WORK:
+        time.sleep(work)
+        return {"y": 2.0 * x + seed}
     until = time.perf_counter() + work
     while time.perf_counter() < until:
         pass
@@ -197,10 +200,11 @@ def kill_on_slurm(folder: Path, tasks: int, kills: int, draw: random.Random) -> 
         while len(now := SweepFolder(folder).keys(RESULTS)) <= len(before) and child.poll() is None:
             time.sleep(0.05)
         lost, before = lost + len(before - now), now
+        print(f"{len(now)} results, {counts} killed", file=sys.stderr, flush=True)
         if child.poll() is not None:
             break
         time.sleep(draw.uniform(0.0, 1.0))
-        kind = draw.choices(list(counts), [2, 2, 1])[0]
+        kind = draw.choices(list(counts), [5, 4, 1])[0]
         with suppress(psutil.Error):
             if kind == "job":
                 counts[kind] += kill_job(draw)

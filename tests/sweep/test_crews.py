@@ -7,7 +7,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -232,13 +231,14 @@ def test_a_host_that_refuses_is_said_in_the_words_of_ssh(tmp_path, ssh, monkeypa
     assert status(tmp_path)["finished"] == 0
 
 
-def test_slurm_is_said_to_be_missing_where_it_is(tmp_path, monkeypatch):
+def test_what_is_missing_on_this_machine_is_said(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ValueError, match=r"needs scancel on the PATH of this machine"):
         sweep(walk, GRID, tmp_path / "out", scheduler=Slurm(jobs=1, listen="127.0.0.1"))
     with pytest.raises(ValueError, match="command must be a program on the PATH of this machine, got 'ssh'"):
         sweep(walk, GRID, tmp_path / "out", scheduler=Ssh(["localhost"]))
-    assert threading.active_count() < 20
+    with pytest.raises(ValueError, match=r"listen must be an IPv4 address of this machine, got '203\.0\.113\.1'"):
+        sweep(walk, GRID, tmp_path / "out", scheduler=Ssh(["localhost"], listen="203.0.113.1"))
 
 
 @pytest.mark.parametrize(

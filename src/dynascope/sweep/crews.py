@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import shlex
+import socket
 import subprocess
 import sys
 import threading
@@ -123,6 +124,13 @@ def hired(place: Slurm | Ssh, folder: Path, *, gpu: bool) -> Iterator[Crew]:
 
 def _listen(place: Slurm | Ssh) -> str:
     if place.listen is not None:
+        try:
+            with socket.socket() as tried:
+                tried.bind((place.listen, 0))
+        except OSError as error:
+            raise ValueError(
+                f"listen must be an IPv4 address of this machine, got {place.listen!r} ({error})"
+            ) from error
         return place.listen
     near = isinstance(place, Ssh) and all(host.rpartition("@")[2] in _LOOPBACK for host in place.hosts)
     return "127.0.0.1" if near else str(distributed.utils.get_ip())
