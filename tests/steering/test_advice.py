@@ -15,7 +15,7 @@ from dynascope import advise, save, steer, watch
 from dynascope.monitor.reading import assemble
 from dynascope.steering import Advice, Dropout, advice
 from dynascope.steering.advice import Benchmark, Gain
-from dynascope.steering.law import GAIN, TARGET, Law, Place
+from dynascope.steering.law import DOUBTING, GAIN, Law, Place
 
 STEPS = (0, 40, 80, 120, 160)
 LAYERS = ["input", "a", "b", "c"]
@@ -30,6 +30,7 @@ def planted(bend=1.0, half=0.1, *, bends=None, ready=(0, 1, 1, 1, 1), turns=(), 
         "probe_accuracy": 0.9,
         "probe_loss": 0.1,
         "confidence": 0.9,
+        "doubt": 0.1,
     } | (more or {})
     entries = [
         {"kind": "start", "layers": LAYERS, "classes": [0, 1, 2], "device": "cpu"}
@@ -49,7 +50,7 @@ def planted(bend=1.0, half=0.1, *, bends=None, ready=(0, 1, 1, 1, 1), turns=(), 
     [
         (1.0, 0.1, "more", 1.0),  # by which the law turns: from the near end of the interval, at most 1
         (-0.3, 0.1, "more", 0.2),
-        (TARGET, 0.0, "leave it", 0.0),
+        (DOUBTING, 0.0, "leave it", 0.0),
         (-0.3, 0.4, "leave it", 0.0),
         (-0.9, 0.1, "less", -0.2),
         (-3.0, 0.1, "less", -1.0),
@@ -60,7 +61,7 @@ def test_which_way_and_how_far(bend, half, direction, beyond):
     assert (found.knob, found.direction) == ("dropout", direction)
     assert found.size == pytest.approx(GAIN * beyond * 0.6)
     assert (found.bend, found.interval) == (bend, pytest.approx((bend - half, bend + half)))
-    assert (found.target, found.limits, found.step) == (TARGET, (0.0, 0.6), 160)
+    assert (found.target, found.limits, found.step) == (DOUBTING, (0.0, 0.6), 160)
     assert (found.now, found.start) == (None, None)
     assert bool(found.line) == (direction != "leave it")
 
@@ -159,7 +160,7 @@ def test_what_to_expect_are_networks_with_such_a_bend(monkeypatch):
         Gain(0.4, 0.5, 1.5, 0.2, 0.1, 0.3, 9),
         Gain(0.4, 1.5, None, 0.3, 0.2, 0.4, 9),
     )
-    own = Benchmark("steering/mlps", "paper", "abc", "dropout", GAIN, TARGET, ("mnist",), (3, 7), rows)
+    own = Benchmark("steering/mlps", "paper", "abc", "dropout", GAIN, DOUBTING, ("mnist",), (3, 7), rows)
     monkeypatch.setattr(advice, "benchmark", lambda: own)
     found = advise(planted(1.0))
     assert found.expected == rows[1:3]
@@ -173,7 +174,7 @@ def test_what_to_expect_are_networks_with_such_a_bend(monkeypatch):
 def test_the_benchmark_that_is_shipped_is_of_this_law():
     """A new target or gain needs a new table: docs/write_gains.py."""
     held = advice.benchmark()
-    assert (held.knob, held.target, held.gain) == ("dropout", TARGET, GAIN)
+    assert (held.knob, held.target, held.gain) == ("dropout", DOUBTING, GAIN)
     assert re.fullmatch("[0-9a-f]{40}", held.commit)
     assert advice.BENCHMARK.stat().st_size < 10_000
     for wrong in {each.wrong for each in held.gains}:
@@ -187,7 +188,7 @@ def test_its_words():
     assert text.startswith("more dropout: begin with +0.12, from 0.1 to 0.22; limits 0 to 0.6\n")
     assert "why: bend +2.00 (+1.90 to +2.10) at step 160, target -0.60: too little noise" in text
     assert "  run = watch(model, probe=(inputs, labels), every=40)\n" in text
-    left = str(advise(planted(TARGET)))
+    left = str(advise(planted(DOUBTING)))
     assert left.startswith("leave dropout as it is\n")
     assert "the interval holds the target" in left
     assert "do:" not in left

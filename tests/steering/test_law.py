@@ -10,7 +10,7 @@ from dynascope.steering.law import Law, Place, place_of, value_of
 def _seen(bend, *, width=0.0, ready=True):
     bend = np.atleast_1d(np.asarray(bend, float))
     full = np.ones_like(bend)
-    return Signal(bend, bend - width, bend + width, full, full, np.full(bend.shape, ready))
+    return Signal(bend, bend - width, bend + width, full, full, full, np.full(bend.shape, ready))
 
 
 def _followed(law, steps, start=0.0, response=lambda u: 1.5 - 4 * u, width=0.0):

@@ -30,7 +30,8 @@ class Signal:
     """One number for each network, (network,).
 
     bend: of the load curve of what it believes; low, high: its 95 % interval over other probes.
-    fit: share of the given labels that it says. sure: mean probability of what it says.
+    fit: share of the given labels that it says. doubt: by how much it believes in what it says more than in the label,
+    in probability, in the mean. sure: mean probability of what it says.
     ready: whether it tells all classes apart, and well enough for the curve to mean something.
     """
 
@@ -38,18 +39,21 @@ class Signal:
     low: np.ndarray
     high: np.ndarray
     fit: np.ndarray
+    doubt: np.ndarray
     sure: np.ndarray
     ready: np.ndarray
 
     def numbers(self) -> dict[str, Json]:
         """Those of a single network, as its journal has them; what is not finite is NaN, which has one form there."""
-        bend, low, high, sure = (
-            float(each[0]) if np.isfinite(each[0]) else math.nan for each in (self.bend, self.low, self.high, self.sure)
+        bend, low, high, doubt, sure = (
+            float(each[0]) if np.isfinite(each[0]) else math.nan
+            for each in (self.bend, self.low, self.high, self.doubt, self.sure)
         )
         return {
             "belief_bend": bend,
             "belief_bend_interval": [low, high],
             "belief_ready": float(self.ready[0]),
+            "doubt": doubt,
             "confidence": sure,
         }
 
@@ -57,8 +61,9 @@ class Signal:
     def read(cls, numbers: Mapping[str, Json]) -> "Signal":
         """What `numbers` gave, and the accuracy beside it, of a single network."""
         low, high = numbers["belief_bend_interval"]
-        bend, fit, sure = (np.array([numbers[name]]) for name in ("belief_bend", "probe_accuracy", "confidence"))
-        return cls(bend, np.array([low]), np.array([high]), fit, sure, np.array([numbers["belief_ready"] > 0]))
+        names = ("belief_bend", "probe_accuracy", "doubt", "confidence")
+        bend, fit, doubt, sure = (np.array([numbers[name]]) for name in names)
+        return cls(bend, np.array([low]), np.array([high]), fit, doubt, sure, np.array([numbers["belief_ready"] > 0]))
 
 
 def believed(logits: Tensor) -> Tensor:
@@ -68,6 +73,29 @@ def believed(logits: Tensor) -> Tensor:
     [1, 0]
     """
     return (logits[..., 0] > 0).long() if logits.shape[-1] == 1 else logits.argmax(-1)
+
+
+def chances(logits: Tensor) -> Tensor:
+    """Probability of each class, (…, row, class); a single logit has two.
+
+    >>> chances(torch.tensor([[0.0], [2000.0]])).tolist()
+    [[0.5, 0.5], [0.0, 1.0]]
+    """
+    z = logits.double()
+    return torch.softmax(torch.cat([-z / 2, z / 2], -1) if z.shape[-1] == 1 else z, dim=-1)
+
+
+def doubts(logits: Tensor, y: Tensor) -> Tensor:
+    """By how much networks believe in what they say more than in labels y, (…, row), in the mean over rows.
+
+    0 where all labels are believed, learnt by heart or not; a network that says another class and is sure has 1.
+
+    >>> z = torch.tensor([[[0.0, 2000.0], [0.0, 2000.0]]])
+    >>> doubts(z, torch.tensor([[1, 1]])).item(), doubts(z, torch.tensor([[1, 0]])).item()
+    (0.0, 0.5)
+    """
+    found = chances(logits)
+    return (found.amax(-1) - found.gather(-1, y.long()[..., None])[..., 0]).mean(-1)
 
 
 def curves(layers: Sequence[Tensor], codes: Tensor, classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -96,14 +124,15 @@ def curves(layers: Sequence[Tensor], codes: Tensor, classes: int) -> tuple[np.nd
     return torch.stack(loads, -1).cpu().numpy(), torch.stack(slopes, -1).cpu().numpy()
 
 
-def signals(layers: Sequence[Tensor], logits: Tensor, fit: Tensor, classes: int) -> Signal:
+def signals(layers: Sequence[Tensor], logits: Tensor, fit: Tensor, doubt: Tensor, classes: int) -> Signal:
     """Read off a pass of inputs through networks what they show.
 
-    layers: features (network, row, …), the input first. logits: (network, row, class). fit: accuracy with the given
-    labels, (network,). classes: how many there are to be told apart.
+    layers: features (network, row, …), the input first. logits: (network, row, class). fit, doubt: share of the given
+    labels that networks say, and `doubts`, (network,). classes: how many there are to be told apart.
 
     >>> rows = [torch.tensor([[[0.0], [1.0], [3.0], [4.0]]])] * 3
-    >>> signals(rows, torch.tensor([[[1.0, 0], [1, 0], [0, 1], [0, 1]]]), torch.ones(1), 2).ready.tolist()
+    >>> z = torch.tensor([[[1.0, 0], [1, 0], [0, 1], [0, 1]]])
+    >>> signals(rows, z, torch.ones(1), torch.zeros(1), 2).ready.tolist()
     [True]
     """
     codes = believed(logits)
@@ -115,10 +144,9 @@ def signals(layers: Sequence[Tensor], logits: Tensor, fit: Tensor, classes: int)
     with np.errstate(invalid="ignore"):
         drawn = bends(loads[:, None] + np.einsum("ri,nil->nrl", weights, slopes))
         bend, (low, high) = bends(loads), np.quantile(drawn, _ENDS, axis=1)
-    z = logits.double()
-    chances = torch.softmax(torch.cat([-z / 2, z / 2], -1) if z.shape[-1] == 1 else z, dim=-1)
     told = np.array([len(np.unique(each)) for each in codes.cpu().numpy()]) >= classes
-    right = fit.double().cpu().numpy()
+    right, doubted = (each.double().cpu().numpy() for each in (fit, doubt))
     begun = right - 1 / classes > _BEGUN * (1 - 1 / classes)
-    finite = np.isfinite(bend) & np.isfinite(low) & np.isfinite(high)
-    return Signal(bend, low, high, right, chances.amax(-1).mean(-1).cpu().numpy(), told & begun & finite)
+    finite = np.isfinite(bend) & np.isfinite(low) & np.isfinite(high) & np.isfinite(doubted)
+    sure = chances(logits).amax(-1).mean(-1).cpu().numpy()
+    return Signal(bend, low, high, right, doubted, sure, told & begun & finite)

@@ -47,6 +47,7 @@ VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
     "belief_bend_interval": (("bound",), "95 % interval of that bend, for other samples"),
     "belief_ready": ((), "whether that bend means something"),
     "confidence": ((), "mean probability of what the network says"),
+    "doubt": ((), "by how much it believes in what it says more than in the label"),
     "attention_entropy": (("layer", "head"), "entropy of attention"),
     "attention_logit": (("layer", "head"), "largest logit of attention"),
     "outliers": (("layer",), "kurtosis of feature strengths"),

@@ -32,7 +32,7 @@ _KNOBS: dict[str, tuple[type[Limited], str]] = {
     for each, given in ((Dropout, "model"), (LearningRate, "optimizer"), (WeightDecay, "optimizer"))
 }
 _TESTED = "Linear"  # what layers are made of where the law was tested
-_LOOKED_AT = ("belief_bend", "belief_bend_interval", "belief_ready", "confidence", "probe_accuracy")
+_LOOKED_AT = ("belief_bend", "belief_bend_interval", "belief_ready", "confidence", "doubt", "probe_accuracy")
 _FEWEST = 3  # measurements of a fitted network
 _EVERY = 20  # steps between two measurements, where the run was measured by the clock
 _UNKNOWN = "What to expect is not known: too few networks of the benchmark had this knob and such a bend."
@@ -101,7 +101,7 @@ class Advice:
         for knobs that are turned by factors.
     limits: of the knob. now: its value, None if the record does not have it. start: where size leads within the limits.
     bend, interval: of the load curve of what the network says, at step `step`, with 95 % over other samples.
-    target: the bend to hold.
+    target: the bend to hold, by how much the network doubts its labels.
     expected: what steering did to the test accuracy of networks with such a bend, for each share of wrong labels.
     condition: why there is no advice, or why it is weaker here. line: the Python lines that do it.
     """
@@ -115,7 +115,7 @@ class Advice:
     bend: float | None = None
     interval: tuple[float, float] | None = None
     step: int | None = None
-    target: float = Law.target
+    target: float | None = None
     expected: tuple[Gain, ...] = ()
     condition: tuple[str, ...] = ()
     line: str = ""
@@ -190,7 +190,8 @@ def advise(record: Given[xr.Dataset | Run | str | os.PathLike[str]]) -> Advice:
     kind = _KNOBS[name][0]
     limits = kind.usual if now is None else (min(kind.usual[0], now), max(kind.usual[1], now))
     seen = _signal(run)
-    rate, bend = float(Law().rate(seen)[0]), float(seen.bend[0])
+    law, bend = Law(), float(seen.bend[0])
+    rate = float(law.rate(seen)[0])
     gains = tuple(each for each in benchmark().gains if name == benchmark().knob and each.holds(bend))
     return Advice(
         name,
@@ -202,6 +203,7 @@ def advise(record: Given[xr.Dataset | Run | str | os.PathLike[str]]) -> Advice:
         bend=bend,
         interval=(float(seen.low[0]), float(seen.high[0])),
         step=int(run["step"][-1]),
+        target=float(law.aim(seen)[0]),
         expected=gains,
         condition=(*_weaker(run), *([] if gains else [_UNKNOWN]), *_no_room(now, rate, limits)),
         line=_lines(name, limits, _about(run, "options").get("every")) if rate else "",

@@ -14,7 +14,7 @@ from dynascope.monitor.telling import guarded, tell
 from dynascope.monitor.wrappers import agreed, spread
 from dynascope.records import Json
 from dynascope.steering.knobs import Knob
-from dynascope.steering.law import GAIN, TARGET, Law, Place, place_of, value_of
+from dynascope.steering.law import GAIN, Law, Place, place_of, value_of
 
 
 class Steering:
@@ -59,7 +59,8 @@ class Steering:
             return Signal.read(numbers)
         assert self._task is not None  # where there are numbers
         with self._run.charged():
-            return believes(self._run.look(self._unlabelled), self._task, numbers["probe_accuracy"])
+            rows = self._run.look(self._unlabelled)
+            return believes(rows, self._task, numbers["probe_accuracy"], numbers["doubt"])
 
     def _set(self, value: float) -> None:
         if value != self._knob.value:
@@ -104,7 +105,7 @@ def steer(
     unlabelled: Given[Inputs | None] = None,
     steps: Given[int | None] = None,
     gain: Given[float] = GAIN,
-    target: Given[float] = TARGET,
+    target: Given[float | None] = None,
 ) -> Steering:
     """Turn one knob of a training run while it trains, so that the load curve of the network keeps its best shape.
 
@@ -117,7 +118,8 @@ def steer(
     unlabelled: inputs that are not trained on, as the probe's, without labels; curves of these are less biased.
     steps: length of the run; the last tenth then settles at what was found.
     gain: of the knob's range for each e-fold of training time; 0 measures and leaves the knob alone.
-    target: the bend to hold; below 0 is convex.
+    target: the bend to hold, below 0 is convex; if not given, 0 where the network believes all labels of the probe, and
+        down to -0.6 the more it doubts them.
 
     Every turn is one line of the run's journal; `run.record` has the knob's value over steps under its name. In a run
     that is resumed in the same folder it goes on where it was; else keep `state_dict` in your checkpoint. Under

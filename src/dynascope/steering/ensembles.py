@@ -5,12 +5,12 @@ import torch
 from torch import Tensor
 
 from dynascope.checks import ArrayLike, Given, count, one_of
-from dynascope.monitor.beliefs import Signal, signals
+from dynascope.monitor.beliefs import Signal, doubts, signals
 from dynascope.networks import arguments
 from dynascope.networks.arguments import Pair
 from dynascope.networks.training import Trainer
 from dynascope.steering.knobs import Dropout, LearningRate, Limited, WeightDecay, allowed
-from dynascope.steering.law import GAIN, TARGET, Law, Place, place_of, value_of
+from dynascope.steering.law import GAIN, Law, Place, place_of, value_of
 
 _KINDS: dict[str, type[Limited]] = {"dropout": Dropout, "learning_rate": LearningRate, "weight_decay": WeightDecay}
 _ROUNDING = 1e-7  # of shares that networks hold as float32
@@ -50,7 +50,7 @@ class Helm:
         at_least: Given[float | None] = None,
         at_most: Given[float | None] = None,
         gain: Given[float] = GAIN,
-        target: Given[float] = TARGET,
+        target: Given[float | None] = None,
         steps: Given[int | None] = None,
     ) -> None:
         self.knob, self.every = one_of("knob", knob, list(_KINDS)), count("every", every)
@@ -136,14 +136,13 @@ class _Hand:
 
     def _look(self) -> Signal:
         """What the steered trials show."""
-        fits = self._fits() if self.shown_to is not self.x else None
-        return _seen(self.trainer, self.shown_to, self.y, self.classes, among=self.chosen, fits=fits)
+        labelled = None if self.shown_to is self.x else self._labelled()
+        return _seen(self.trainer, self.shown_to, self.y, self.classes, among=self.chosen, labelled=labelled)
 
     @torch.no_grad()
-    def _fits(self) -> Tensor:
-        last = self.trainer.network.last
-        found = self.trainer.features(self.x, (last,), self.chosen)
-        return torch.cat([_right(each["logits"], self.y[trials]) for trials, each in found])
+    def _labelled(self) -> Tensor:
+        found = self.trainer.features(self.x, (self.trainer.network.last,), self.chosen)
+        return torch.cat([_agreement(each["logits"], self.y[trials]) for trials, each in found])
 
     def shown(self) -> dict[str, Tensor]:
         """What the record shall have: values, and the bends that they were turned by."""
@@ -153,17 +152,17 @@ class _Hand:
 
 @torch.no_grad()
 def _seen(
-    trainer: Trainer, x: Tensor, y: Tensor, classes: int, *, among: Tensor | None = None, fits: Tensor | None = None
+    trainer: Trainer, x: Tensor, y: Tensor, classes: int, *, among: Tensor | None = None, labelled: Tensor | None = None
 ) -> Signal:
-    """What trials show of rows, as many at a time as memory allows. fits: their accuracies, if not those on y."""
+    """What trials show of rows, as many at a time as memory allows. labelled: their agreement, if not that with y."""
     layers, parts = trainer.network.probes, []
     for trials, found in trainer.features(x, layers, among):
-        fit = _right(found["logits"], y[trials]) if fits is None else fits[trials]
-        parts.append(signals([found[name] for name in layers], found["logits"], fit, classes))
+        agreed = _agreement(found["logits"], y[trials]) if labelled is None else labelled[trials]
+        parts.append(signals([found[name] for name in layers], found["logits"], *agreed.unbind(1), classes))
     columns = zip(*(vars(part).values() for part in parts), strict=True)
     return Signal(*(np.concatenate(column) for column in columns))
 
 
-def _right(logits: Tensor, y: Tensor) -> Tensor:
-    """Share of the given labels that networks say, (trial,)."""
-    return (logits.argmax(-1) == y).double().mean(1)
+def _agreement(logits: Tensor, y: Tensor) -> Tensor:
+    """Share of the given labels that networks say, and by how much they doubt them, (trial, 2)."""
+    return torch.stack([(logits.argmax(-1) == y).double().mean(1), doubts(logits, y)], 1)

@@ -4,11 +4,14 @@ u is the knob's place between its limits, 0 where it makes the least noise and 1
 
     du/d ln t = gain · clip(e, ±1)
 
-e is how far the bend lies above its target, less what its own interval leaves open. Why ln t: the load curve of a
-network answers a turned knob the more slowly the longer it has trained, so that its lag λ is a number of e-folds of
-training time, not of steps. If the bend falls by s from one limit to the other, the loop is λ ü + u̇ = −gain·s·(u − u*)
-about its rest u*: stable for every gain, without overshoot up to gain = 1/(4 s λ), and the same for every length of run
-and number of measurements. u stays within its limits, so that nothing winds up.
+e is how far the bend lies above its aim, less what its own interval leaves open. The aim is 0, all layers do the same
+work, where a network believes the labels that it is given. Where it doubts some, wrong ones are about to be learnt by
+heart, by the deep layers, and take more noise to be kept out: the aim is below 0 then.
+
+Why ln t: the load curve of a network answers a turned knob the more slowly the longer it has trained, so that its lag λ
+is a number of e-folds of training time, not of steps. If the bend falls by s from one limit to the other, the loop is
+λ ü + u̇ = −gain·s·(u − u*) about its rest u*: stable for every gain, without overshoot up to gain = 1/(4 s λ), and the
+same for every length of run and number of measurements. u stays within its limits, so that nothing winds up.
 """
 
 import math
@@ -21,35 +24,46 @@ from dynascope.checks import Given, count, scalar
 from dynascope.monitor.beliefs import Signal
 from dynascope.records import Json
 
-TARGET, GAIN = -0.6, 0.2
+GAIN = 0.2
+DOUBTING, DOUBTED = -0.6, 0.05  # the aim where labels are doubted, and the doubt from which it holds in full
 LATEST = 0.9  # of a run whose length is known: what comes after settles at what was found
 
 
 @dataclass(frozen=True)
 class Law:
-    """gain: of u, for each e-fold of training time. target: the bend to hold. steps: length of the run, if known.
+    """gain: of u, for each e-fold of training time. target: the bend to hold, if it is not to go by doubts.
+
+    steps: length of the run, if known.
 
     >>> law, place = Law(gain=0.5), Place.at(0.0)
-    >>> bent = Signal(*(np.array([each]) for each in (1.0, 0.9, 1.1, 1.0, 1.0, True)))
+    >>> bent = Signal(*(np.array([each]) for each in (1.0, 0.9, 1.1, 1.0, 1.0, 1.0, True)))
     >>> place = law.turn(law.turn(place, 20, bent), 40, bent)
     >>> float(place.u[0]) == float(0.5 * np.log(2))
     True
     """
 
     gain: float = GAIN
-    target: float = TARGET
+    target: float | None = None
     steps: int | None = None
 
     def __post_init__(self) -> None:
         scalar("gain", self.gain, at_least=0.0)
-        scalar("target", self.target)
+        if self.target is not None:
+            scalar("target", self.target)
         if self.steps is not None:
             count("steps", self.steps)
 
+    def aim(self, seen: Signal) -> np.ndarray:
+        """The bend to hold."""
+        if self.target is not None:
+            return np.full_like(seen.bend, self.target)
+        return DOUBTING * np.clip(seen.doubt / DOUBTED, 0.0, 1.0)
+
     def rate(self, seen: Signal) -> np.ndarray:
         """How far u moves in an e-fold of training time."""
-        open_ = np.clip(self.target, seen.low, seen.high)  # nearest to the target that the interval allows
-        return self.gain * np.where(seen.ready, np.clip(open_ - self.target, -1, 1), 0.0)
+        aim = self.aim(seen)
+        open_ = np.clip(aim, seen.low, seen.high)  # nearest to the aim that the interval allows
+        return self.gain * np.where(seen.ready, np.clip(open_ - aim, -1, 1), 0.0)
 
     def turn(self, place: "Place", step: int, seen: Signal) -> "Place":
         """Move on after a measurement. The first that is ready only starts the clock."""

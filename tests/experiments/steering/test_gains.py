@@ -9,16 +9,17 @@ import xarray as xr
 
 from dynascope.experiments.steering.arms import PLAIN, STEERED, Config
 from dynascope.experiments.steering.gains import FEWEST, benchmark_of, interval
-from dynascope.steering.law import GAIN, TARGET
+from dynascope.steering.law import DOUBTING, GAIN
 
-CONFIG = Config(data=("mnist", "fashion"), depths=(3, 7), wrong=(0.0, 0.4), seeds=12, grid=(0.0, 0.3, 0.6))
+TASKS = {"data": ("mnist", "fashion"), "networks": ("mlp-3", "mlp-7"), "wrong": (0.0, 0.4)}
+CONFIG = Config(**TASKS, seeds=12, grid=(0.0, 0.3, 0.6))
 BENDS, BEYOND = (2.0, 0.0, -2.0), np.array([[0.02, 0.0, 0.03], [0.2, 0.01, 0.05]])  # (wrong, value)
 
 
 @pytest.fixture
 def record():
     """Steered networks lie as far ahead of each value as they should, but for a little scatter."""
-    task = {"data": list(CONFIG.data), "depth": list(CONFIG.depths), "wrong": list(CONFIG.wrong)}
+    task = {"data": list(CONFIG.data), "network": list(CONFIG.networks), "wrong": list(CONFIG.wrong)}
     shape = tuple(len(each) for each in task.values())
     scatter = 0.001 * np.random.default_rng(0).normal(size=(*shape, 3, CONFIG.seeds))
     fixed = 0.9 - BEYOND[..., None] + scatter
@@ -37,7 +38,7 @@ def record():
 def test_planted_gains_come_back(record):
     found = benchmark_of(record)
     assert (found.scale, found.commit, found.knob, found.depths) == ("smoke", "abc", "dropout", (3, 7))
-    assert (found.gain, found.target) == (GAIN, TARGET)
+    assert (found.gain, found.target) == (GAIN, DOUBTING)
     assert len(found.gains) == 6
     for column, bend in enumerate(BENDS):
         for wrong, gains in zip(CONFIG.wrong, BEYOND, strict=True):
@@ -49,17 +50,17 @@ def test_planted_gains_come_back(record):
 
 def test_what_the_law_was_tuned_on_does_not_count(record):
     spoiled = record.copy(deep=True)
-    spoiled["accuracy"].loc[{"data": "mnist", "depth": 7}] = 0.0
+    spoiled["accuracy"].loc[{"data": "mnist", "network": "mlp-7"}] = 0.0
     assert benchmark_of(spoiled) == benchmark_of(record)
 
 
 def test_bends_without_meaning_and_few_networks_are_left_out(record):
     few = record.copy(deep=True)
     few["fixed_bend"].loc[{"wrong": 0.0, "value": 0.6}] = np.nan
-    few["fixed_bend"].loc[{"wrong": 0.0, "value": 0.6, "data": "fashion", "depth": 7}][: FEWEST - 1] = -2.0
+    few["fixed_bend"].loc[{"wrong": 0.0, "value": 0.6, "data": "fashion", "network": "mlp-7"}][: FEWEST - 1] = -2.0
     found = benchmark_of(few)
     assert found.gains == tuple(row for row in benchmark_of(record).gains if row.wrong or not row.holds(-2.0))
-    few["fixed_bend"].loc[{"wrong": 0.0, "value": 0.6, "data": "fashion", "depth": 7}][:FEWEST] = -2.0
+    few["fixed_bend"].loc[{"wrong": 0.0, "value": 0.6, "data": "fashion", "network": "mlp-7"}][:FEWEST] = -2.0
     assert {row.networks for row in benchmark_of(few).gains} == {36, FEWEST}
 
 

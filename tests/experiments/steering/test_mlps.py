@@ -57,12 +57,12 @@ BEHIND = {  # the best fixed value, at each share of wrong labels
 def record():
     """Tasks in which every arm lies as far behind as it should, in twelve runs that scatter a little."""
     config = Config()
-    shape = (len(config.data), len(config.depths), len(WRONG))
+    shape = (len(config.data), len(config.networks), len(WRONG))
     scatter = 0.0005 * np.random.default_rng(0).normal(size=(*shape, len(BEHIND), config.seeds))
     accuracy = 0.9 - np.array(list(BEHIND.values())).T[..., None] + scatter
     fixed = 0.9 - np.abs(np.arange(len(config.grid)) - 4)[:, None] * 0.01 + np.zeros((*shape, 1, config.seeds))
-    coords = {"data": list(config.data), "depth": list(config.depths), "wrong": WRONG, "arm": arm_names(config)}
-    task = ("data", "depth", "wrong")
+    coords = {"data": list(config.data), "network": list(config.networks), "wrong": WRONG, "arm": arm_names(config)}
+    task = ("data", "network", "wrong")
     values = {"accuracy": ((*task, "arm", "trial"), accuracy), "fixed": ((*task, "value", "trial"), fixed)}
     return xr.Dataset(values, coords=coords | {"value": list(config.grid)})
 
@@ -78,7 +78,7 @@ SPOILED = {
     "steer-wrong-20": ({"arm": STEERED, "wrong": 0.2}, 0.02),
     "steer-wrong-40": ({"arm": STEERED, "wrong": 0.4}, 0.04),
     "steer-grid": ({"arm": GRID}, -0.05),
-    "steer-harmless": ({"arm": PLAIN, "data": "mnist", "depth": 7, "wrong": 0.0}, -0.05),
+    "steer-harmless": ({"arm": PLAIN, "data": "mnist", "network": "mlp-7", "wrong": 0.0}, -0.05),
 }
 
 
@@ -93,7 +93,7 @@ def test_each_claim_fails_alone(claim, record, failed):
 
 
 def test_what_the_law_was_tuned_on_does_not_count(record, failed):
-    lowered = _lowered(record, 0.008, arm=STEERED, data="mnist", depth=7)
+    lowered = _lowered(record, 0.008, arm=STEERED, data="mnist", network="mlp-7")
     assert failed(NAME, lowered) == set()
 
 
@@ -111,7 +111,7 @@ def test_the_table_has_every_task_and_says_what_arms_cost(record):
     cells = [each.strip() for each in rows[-1].split("|")[1:-1]]
     costs = dict(zip([each.strip() for each in head.split("|")[1:-1]], cells, strict=True))
     assert (costs[STEERED], costs[GRID], costs[AGAIN]) == ("1", "9", "10")
-    clean = next(row for row in rows if row.startswith("| fashion | 3 | 0%"))
+    clean = next(row for row in rows if row.startswith("| fashion | mlp-3 | 0%"))
     assert [each.strip() for each in clean.split("|")][-2] == "0.9000"
 
 
@@ -123,7 +123,7 @@ def test_what_validation_chooses(monkeypatch):
     monkeypatch.setattr(arms, "_whole", lambda *_: (fixed, fixed[:, 0] + 0.5, fixed, course, course))
     monkeypatch.setattr(arms, "_validated", lambda *_: (kept, np.array([[0.7, 0.7]])))
     monkeypatch.setattr(arms, "_steered_alone", lambda *_: np.array([[0.9, 0.9]]))
-    found = dict(zip(arm_names(SMALL), trained("digits", 2, SMALL)["accuracy"][0], strict=True))
+    found = dict(zip(arm_names(SMALL), trained("digits", "mlp-2", SMALL)["accuracy"][0], strict=True))
     expected = {STEERED: [0.6, 0.7], PLAIN: [0.1, 0.2], "dropout 0.5": [0.3, 0.4], RANDOM: [0.2, 0.3]}
     expected |= {GRID: [0.15, 0.1], AGAIN: [0.3, 0.2], EARLY: [0.7, 0.7], UNLABELLED: [0.9, 0.9]}
     for arm, values in expected.items():
@@ -133,7 +133,7 @@ def test_what_validation_chooses(monkeypatch):
 @pytest.mark.ci
 def test_rivals_are_plain_trainings_on_the_same_labels():
     given = split("digits", SMALL)
-    found = trained("digits", 3, SMALL)
+    found = trained("digits", "mlp-3", SMALL)
     labels = np.stack([corrupt_labels(given.y, 0.3, seed=seed) for seed in range(2)])
     own = Ensemble(
         MLP(given.x.shape[1:], 10, width=8, depth=3, batch_norm=True, dropout=0.5),
@@ -162,7 +162,7 @@ def test_other_knobs_can_be_steered(knob):
     config = Config(**{**vars(SMALL), "knob": knob, "grid": (0.01, 1.0), "customary": (0.01,), "plain": 0.01})
     if knob == "learning_rate":
         config = Config(**{**vars(config), "plain": 1.0})
-    found = trained("digits", 2, config)
+    found = trained("digits", "mlp-2", config)
     assert np.isfinite(found["accuracy"]).all()
     assert (found["knob"][..., 0] == config.plain).all()
 
@@ -172,5 +172,5 @@ def test_claims_about_other_knobs_fail(name, short, record, failed):
     place = f"steering/{name}"
     assert failed(place, record) == set()
     assert failed(place, _lowered(record, -0.05, arm=GRID)) == {f"steer-{short}-grid"}
-    where = {"arm": PLAIN, "data": "mnist", "depth": 7, "wrong": 0.0}
+    where = {"arm": PLAIN, "data": "mnist", "network": "mlp-7", "wrong": 0.0}
     assert failed(place, _lowered(record, -0.05, **where)) == {f"steer-{short}-harmless"}

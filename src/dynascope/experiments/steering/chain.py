@@ -170,7 +170,7 @@ def _signal(bend: np.ndarray) -> "Signal":
     from dynascope.monitor.beliefs import Signal  # noqa: PLC0415
 
     known = np.ones(len(bend))
-    return Signal(bend, bend, bend, known, known, known > 0)
+    return Signal(bend, bend, bend, known, known, known, known > 0)
 
 
 def _late(record: xr.Dataset, lags: float) -> xr.Dataset:

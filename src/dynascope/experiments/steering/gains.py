@@ -8,13 +8,13 @@ import xarray as xr
 from scipy.stats import t as student
 
 from dynascope.experiments.experiment import settings
-from dynascope.experiments.steering.arms import STEERED
+from dynascope.experiments.steering.arms import STEERED, hidden_layers
 from dynascope.experiments.steering.mlps import unseen
 from dynascope.records import attribute
 from dynascope.steering.advice import Benchmark, Gain
-from dynascope.steering.law import GAIN, TARGET
+from dynascope.steering.law import DOUBTING, GAIN
 
-EDGES = (None, *(round(TARGET + each, 6) for each in (-0.3, 0.3, 1.0, 2.0)), None)  # of the ranges of bends
+EDGES = (None, *(round(DOUBTING + each, 6) for each in (-0.3, 0.3, 1.0, 2.0)), None)  # of the ranges of bends
 FEWEST = 5  # networks of a row
 
 
@@ -31,9 +31,9 @@ def benchmark_of(record: xr.Dataset) -> Benchmark:
         commit=attribute(record, "commit"),
         knob=own.knob,
         gain=GAIN,
-        target=TARGET,
+        target=DOUBTING,
         data=tuple(own.data),
-        depths=tuple(own.depths),
+        depths=tuple(map(hidden_layers, own.networks)),
         gains=tuple(_gains(record)),
     )
 
@@ -42,7 +42,7 @@ def _gains(record: xr.Dataset) -> Iterator[Gain]:
     beyond = record["accuracy"].sel(arm=STEERED) - record["fixed"]
     for wrong in record["wrong"].values:
         gains, bends = (
-            each.sel(wrong=wrong).transpose("data", "depth", "value", "trial").values[unseen(record)].ravel()
+            each.sel(wrong=wrong).transpose("data", "network", "value", "trial").values[unseen(record)].ravel()
             for each in (beyond, record["fixed_bend"])
         )
         for above, below in pairwise(EDGES):

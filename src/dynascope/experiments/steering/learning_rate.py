@@ -11,7 +11,7 @@ _FEW = {"grid": (0.32, 1.0, 3.2)}
 EXPERIMENT = replace(
     mlps.EXPERIMENT,
     config=Config(
-        depths=(7,),
+        networks=("mlp-7",),
         seeds=8,
         knob="learning_rate",
         grid=(0.1, 0.18, 0.32, 0.56, 1.0, 1.8, 3.2, 5.6, 10.0),
@@ -35,5 +35,5 @@ EXPERIMENT = replace(
         ),
     ),
     smoke={**SMOKE, **_FEW},
-    laptop={**LAPTOP, **_FEW, "depths": (7,)},
+    laptop={**LAPTOP, **_FEW, "networks": ("mlp-7",)},
 )

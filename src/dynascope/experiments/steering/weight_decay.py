@@ -11,7 +11,7 @@ _FEW = {"grid": (1e-5, 1e-4, 1e-2)}
 EXPERIMENT = replace(
     mlps.EXPERIMENT,
     config=Config(
-        depths=(7,),
+        networks=("mlp-7",),
         seeds=8,
         knob="weight_decay",
         grid=(1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1),
@@ -35,5 +35,5 @@ EXPERIMENT = replace(
         ),
     ),
     smoke={**SMOKE, **_FEW},
-    laptop={**LAPTOP, **_FEW, "depths": (7,)},
+    laptop={**LAPTOP, **_FEW, "networks": ("mlp-7",)},
 )
