@@ -193,11 +193,12 @@ def kill_job(draw: random.Random) -> bool:
 
 
 def kill_on_slurm(folder: Path, tasks: int, kills: int, draw: random.Random) -> str:
-    """Kill jobs, workers and clients in turn, each after more results have come in than there were before."""
+    """Kill jobs, workers and clients in turn, each after more results have come in."""
     counts, lost, before, child = dict.fromkeys(("job", "worker", "client"), 0), 0, set(), None
+    apart = tasks // (2 * kills)  # results between two kills
     while sum(counts.values()) < kills:
         child = child or begin(folder, tasks, ON_SLURM, SLOWER)
-        while len(now := SweepFolder(folder).keys(RESULTS)) <= len(before) and child.poll() is None:
+        while len(now := SweepFolder(folder).keys(RESULTS)) < len(before) + apart and child.poll() is None:
             time.sleep(0.05)
         lost, before = lost + len(before - now), now
         print(f"{len(now)} results, {counts} killed", file=sys.stderr, flush=True)
