@@ -10,7 +10,6 @@ Tune, where that Python has them (`sweep_rivals.py`).
 """
 
 import argparse
-import hashlib
 import json
 import os
 import random
@@ -115,8 +114,7 @@ def measured(tasks: int, where: str) -> dict[str, float]:
 
 def results_digest(folder: Path) -> str:
     """One digest of all results of a sweep, whatever batches they came in."""
-    found = sorted((key, digest(record)) for key, record in SweepFolder(folder).records())
-    return hashlib.sha256(json.dumps(found).encode()).hexdigest()
+    return digest(gather(folder))
 
 
 def begin(folder: Path, tasks: int, where: str, work: float = SLOW) -> subprocess.Popen:

@@ -137,10 +137,10 @@ def test_jobs_killed_again_and_again_and_their_client_leave_the_same_digests(tmp
 @pytest.mark.ci
 def test_a_job_whose_time_is_over_loses_nothing_and_is_followed_by_another(tmp_path, slurm, monkeypatch):
     """Workers leave before their job is killed; what they had finished is there, and new jobs do the rest."""
-    monkeypatch.setattr("dynascope.sweep.crews.walltime_seconds", lambda text: 20)  # Slurm rounds up to minutes
+    monkeypatch.setattr("dynascope.sweep.crews.walltime_seconds", lambda text: 45)  # Slurm rounds up to minutes
     table = sweep(
         whereabouts,
-        {"x": list(range(120))},
+        {"x": list(range(240))},
         tmp_path,
         fixed={"pause": 0.25},
         scheduler=Slurm(jobs=1, listen="127.0.0.1"),
@@ -149,7 +149,7 @@ def test_a_job_whose_time_is_over_loses_nothing_and_is_followed_by_another(tmp_p
     assert len(set(table["slurm_job_id"].values)) >= 2
     heads = [batch.head for batch in SweepFolder(tmp_path).heads()]
     keys = [key for head in heads for key in head.keys]
-    assert len(keys) == len(set(keys)) == 120, "nothing that came in is computed again"
+    assert len(keys) == len(set(keys)) == 240, "nothing that came in is computed again"
 
 
 @pytest.mark.ci
