@@ -54,16 +54,15 @@ def sweep(
 
     experiment: a function of one configuration, a `Workload`, a model family, or an experiment of the registry
     grid: lists of values, {"slope": [0, 0.5]}: all combinations; or a list of configurations
-    out: folder for results. What lies there under the same source, configuration and seed is not computed again.
+    out: folder for results; what lies there under the same source, configuration and seed is kept
     seeds: how many (from 0), or a list; without it the experiment's own
     fixed: values of parameters that do not vary
-    scheduler: None starts one worker with one thread on each core; "here" works in this process, without Dask; the
-        address of a Dask scheduler (tls://host:8786), the .json file it wrote, a Dask client or cluster; or who starts
-        workers elsewhere, `Slurm(jobs=4)` or `Ssh(["node1", "node2"])`
+    scheduler: None starts one worker with one thread on each core; "here" works in this process, without Dask;
+        `Slurm(jobs=4)` and `Ssh(["node1"])` start workers elsewhere; else the address of a Dask scheduler
+        (tls://host:8786), the .json file it wrote, or a Dask client or cluster
     workers: number of workers started on this machine
     retry: also run again what failed before, with the code as it is now; what is finished stays
-    pack_seconds: configurations that can be trained together are packed into tasks of about this length on one core; 30
-        if not given, 3000 on a GPU of this machine or of a job of Slurm
+    pack_seconds: length of packs on one core; 30 if not given, on GPUs 3000
     timeout: seconds to wait for the scheduler's answer
     trust_network: also accept a scheduler without TLS: whoever reaches it runs code as you
     price: of one worker for an hour; then what the sweep will take and cost is said first
