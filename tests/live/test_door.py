@@ -70,12 +70,15 @@ def test_every_answer_forbids_other_hosts_and_frames(serve, runs):
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_in_good_order(serve, runs, number):
+@pytest.mark.parametrize(("number", "left"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_in_good_order(serve, runs, number, left, capfd):
     server = serve(runs[0])
     assert status(server, server.address.removeprefix(f"http://127.0.0.1:{server.port}")) == 200
     server.process.send_signal(number)
-    assert server.process.wait(timeout=60) == 0
+    assert server.process.wait(timeout=60) == left
+    said = capfd.readouterr().err.splitlines()
+    assert len(said) == 1, said
+    assert said[0].startswith(f"stopped by {number.name}")
 
 
 def test_what_lies_outside_the_named_folders_is_not_found(tmp_path):

@@ -9,10 +9,10 @@ from browsing import best_of
 from selenium.webdriver.common.keys import Keys
 from written_runs import measure, start
 
-from dynascope import SpringBlock
-from dynascope.live.families import FAMILIES
-from dynascope.live.families.spring_block import DT, FAMILY, SLIDERS, phases, solve
-from dynascope.live.fitting import fit
+from dynascope import LocallyElastic, PowerLaw, SpringBlock
+from dynascope.live.families import FAMILIES, elastic
+from dynascope.live.families.spring_block import DT, SLIDERS, phases, solve
+from dynascope.live.families.spring_block_run import FAMILY, fit
 from dynascope.monitor.journal import Journal
 
 BLOCKS = """
@@ -27,6 +27,9 @@ return all(Bokeh.index.find_one(model).el.shadowRoot).filter((each) => each.matc
 """
 CHOOSE = """
 [...Bokeh.documents[0].all_models].filter((each) => each.type === "Select")[0].value = arguments[0];
+"""
+TIME = """
+[...Bokeh.documents[0].all_models].filter((each) => each.title === "time")[0].value = arguments[0];
 """
 PLACE = """
 const plot = [...Bokeh.documents[0].all_models].filter((each) => each.type === "Figure"
@@ -72,6 +75,9 @@ def test_sliders_and_clicks_change_the_curve_and_an_address_restores_it(serve, t
     own = solve(seen).mean[-1]
     browser.wait(lambda: np.allclose(blocks(browser), own, atol=1e-6), "the page shows what its lines give")
 
+    browser.ask(TIME, 10.0)
+    browser.wait(lambda: "time=10" in browser.driver.current_url, "the address has the time")
+    browser.wait(lambda: np.allclose(blocks(browser), solve(seen).mean[5], atol=1e-6), "the chain of that time")
     address = re.search(r"http://\S+place=models\S+", browser.text())[0]
     assert "token" not in address
     for each in (browser.driver.current_url, address + "&" + server.address.split("?")[1]):
@@ -79,7 +85,8 @@ def test_sliders_and_clicks_change_the_curve_and_an_address_restores_it(serve, t
         browser.open(each)
         browser.sees("chain = SpringBlock(")
         assert state(browser.text()) == seen
-    browser.sees("for a colleague")
+        browser.wait(lambda: np.allclose(blocks(browser), solve(seen).mean[5], atol=1e-6), "the time is restored")
+    assert "for a colleague" in browser.text()
     assert browser.errors() == []
     browser.picture("live_models.png", 1400, 650)
 
@@ -104,14 +111,13 @@ def test_every_family_follows_its_sliders(serve, tmp_path, browser):
     for family, curve, slider, value in SHOWN:
         title = FAMILIES[family].title
         browser.click(".families a", title, lambda family=family: f"family={family}" in browser.driver.current_url)
-        browser.sees("for a colleague")
+        browser.sees("print(")
         browser.open(f"{browser.driver.current_url}&{slider}={value}")
-        browser.sees(f"&{slider}={value:g}")
+        browser.sees("print(")
         before = browser.ask(CURVE, curve)
         assert before[0]
         press(browser, slider.replace("_", " "), Keys.ARROW_RIGHT)
         later = value + FAMILIES[family].sliders[slider].step
-        browser.sees(f"&{slider}={later:g}")
         browser.wait(lambda curve=curve, before=before: browser.ask(CURVE, curve) != before, f"{curve} changes")
         if family == "mode":
             browser.picture("live_mode.png", 1400, 840)
@@ -132,9 +138,12 @@ def test_lines_give_what_is_shown_and_closed_forms_agree_with_simulation(name, c
     else:
         first = family.pictures[0]
         drawn = solved[first.title]
-        shown = [(drawn.simulated[each][-1:], drawn.closed[each][-1:]) for each in first.names]
+        shown = [(drawn.simulated[each][-1:], drawn.closed[each][-1:]) for each in first.names if each in drawn.closed]
     for simulated, closed in shown:
         np.testing.assert_allclose(simulated, closed, rtol=0.1, atol=0.02)
+    for each in family.pictures:  # nothing is shown without something beside it
+        for columns in solved[each.title]:
+            assert any(np.isfinite(columns[name]).any() for name in each.names if name in columns), each.title
     scale = {"two-layer": 2.0}.get(name, 1.0)  # shares of the largest singular value
     assert np.isclose(printed, scale * shown[0][0][-1], rtol=1e-3).any(), (printed, shown)
 
@@ -178,6 +187,66 @@ def test_a_run_that_is_a_chain_is_fitted_as_one(tmp_path):
     assert abs(found.values["friction_right"] - 0.05) < 0.005
     assert abs(found.values["friction_left"] - 0.1) < 0.01
     np.testing.assert_allclose(found.at(1e9), 1.0 - (3.0 - loads[-1]) / 2.0, atol=0.01)
+
+
+def write_logits(folder, classes=3):
+    """A run whose mean logits follow a locally elastic model from a start that is not that of the page; the model."""
+    model = LocallyElastic(classes, classes, PowerLaw(1.2, 0.5), PowerLaw(-0.3, 0.5), "logits", noise=0.01)
+    begin = 0.5 * np.eye(classes) + 0.1 * np.sin(np.arange(classes**2)).reshape(classes, classes)
+    run = model.simulate(20.0, samples=20, trials=1, save_points=80, start=begin)
+    logits = run["class_mean"].isel(trial=0).transpose("time", "class", "feature").values
+    with Journal(folder) as journal:
+        journal.append(start() | {"classes": list(range(classes))})
+        for step, each in enumerate(logits):
+            numbers = {"train_loss": 1.0, "class_logits": each.tolist()}
+            journal.append({"kind": "measure", "step": 10 * step, "time": 0.0, "numbers": numbers})
+    return logits
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("classes", [3, 10])
+def test_a_run_that_is_locally_elastic_is_imitated(tmp_path, classes):
+    logits = write_logits(tmp_path, classes)
+    found = elastic.fit(tmp_path)
+    gap = found.values["intra"] - found.values["inter"]
+    assert 0.5 < gap * (1 + 10) ** -found.values["decay"] / (1.5 * (1 + 10) ** -0.5) < 2
+    drawn = found.drawn["own logit of each class"]
+    solved = found.solve(found.values)["own logit of each class"]
+    for k in range(classes):
+        name = f"class {k + 1}"
+        assert drawn.simulated[name][-1] == pytest.approx(logits[-1, k, k], rel=0.1)  # of some that are drawn
+        for columns in (drawn.closed, solved.closed, solved.simulated):
+            assert columns[name][0] == pytest.approx(drawn.simulated[name][0], abs=1e-9)  # it begins where the run does
+            np.testing.assert_allclose(columns[name][-1], logits[-1, k, k], rtol=0.15)
+
+
+@pytest.mark.ci
+def test_a_run_is_laid_over_local_elasticity_and_moves_its_sliders(serve, tmp_path, browser):
+    write_logits(tmp_path / "one")
+    browser.open(f"{serve(tmp_path).address}&place=models&family=elastic")
+    browser.sees("print(")
+    browser.ask(CHOOSE, "one")
+    browser.sees("one: imitated from step")
+    browser.sees("dots: the recorded run")
+    intra = elastic.fit(tmp_path / "one").values["intra"]
+    browser.sees(f"PowerLaw({intra:.4g}, ")
+    browser.sees("class_means(")
+    browser.picture("live_elastic.png", 1400, 425)
+    browser.wait(lambda: "run=one" in browser.driver.current_url, "the address names the run")
+    browser.wait(lambda: f"intra={intra:.4g}" in browser.driver.current_url, "and has what was fitted")
+    browser.open(browser.driver.current_url)
+    browser.sees("one: imitated from step")
+    browser.sees(f"PowerLaw({intra:.4g}, ")
+    browser.ask(CHOOSE, "")
+    browser.wait(lambda: "class_means(" not in browser.text(), "it is taken away again")
+    assert browser.errors() == []
+
+
+@pytest.mark.ci
+def test_a_run_without_logits_says_what_is_missing(serve, runs, browser):
+    browser.open(f"{serve(runs[0]).address}&place=models&family=elastic&run=first")
+    browser.sees("first is not fitted: run must hold class means")
+    assert "watch(…, class_logits=True)" in browser.text()
 
 
 def test_a_run_that_is_no_chain_says_so(tmp_path):

@@ -9,12 +9,13 @@ import time
 from urllib.parse import urlsplit
 
 import pytest
+import real_training
 import written_runs
-from browsing import best_of
+from browsing import LONG, best_of
 from selenium.common.exceptions import NoAlertPresentException
 from written_runs import EVIL, measure, start, turn
 
-from dynascope.monitor.journal import NAME, Journal
+from dynascope.monitor.journal import NAME, Journal, read
 
 pytestmark = pytest.mark.ci
 # the last step that the picture of the loss holds
@@ -66,7 +67,7 @@ def test_the_page_is_whole_and_asks_no_other_host(serve, runs, browser):
     hosts = {urlsplit(each).netloc for each in asked if urlsplit(each).scheme in ("http", "https", "ws", "wss")}
     assert hosts == {f"127.0.0.1:{server.port}"}
     assert [each for each in console if each["level"] == "SEVERE"] == []
-    browser.picture("live_runs.png", 1400, 1500)
+    browser.picture("live_runs.png", 1400, 1640)
 
 
 def test_names_are_text_whatever_they_hold(serve, tmp_path, browser):
@@ -205,22 +206,39 @@ def test_a_record_costs_as_many_bytes_after_a_long_history_as_after_a_short_one(
     assert 0 < long < 1.2 * short
 
 
-def test_the_page_says_that_the_server_is_gone_and_comes_back_with_it(serve, runs, browser):
-    folder, journal = runs
+def begin_training(folder, go_on):
+    return subprocess.Popen([sys.executable, real_training.__file__, str(folder), str(go_on)])
+
+
+def told(folder):
+    """All that a journal says, but for when."""
+    return [{name: each for name, each in entry.items() if name != "time"} for entry in read(folder)]
+
+
+def test_a_server_that_is_killed_leaves_training_as_it_is_and_the_page_comes_back_with_it(serve, tmp_path, browser):
+    with begin_training(tmp_path / "alone" / "run", tmp_path) as alone:
+        assert alone.wait(timeout=LONG) == 0
+    folder = tmp_path / "watched"
+    folder.mkdir()
     server = serve(folder)
-    browser.open(server.address)
-    browser.sees("step 390")
-    server.kill()
-    browser.sees("The server does not answer")
-    journal.append(measure(400))  # training does not notice
-    server.start()
-    browser.sees("step 400")
-    browser.wait(lambda: "does not answer" not in browser.text(), "the page answers again")
+    browser.open(server.address + "&axes=log")
+    browser.sees("no run yet in the folders that were named")
+    with begin_training(folder / "run", tmp_path / "go on") as training:
+        browser.sees(f"· step {real_training.STEPS // 2}")
+        server.kill()
+        browser.sees("The server does not answer. Training goes on without it")
+        (tmp_path / "go on").touch()
+        assert training.wait(timeout=LONG) == 0
+        server.start()
+        browser.sees(f"closed · step {real_training.STEPS}")
+        browser.wait(lambda: "does not answer" not in browser.text(), "the page answers again")
+    assert "axes=log" in browser.driver.current_url  # as it was
+    weights = [(each / "run" / "weights").read_bytes() for each in (tmp_path / "alone", folder)]
+    assert weights[0] == weights[1]
+    assert told(tmp_path / "alone" / "run") == told(folder / "run")
 
 
-@pytest.mark.parametrize(
-    ("place", "words"), [("runs", "step 390"), ("models", "for a colleague"), ("compare", "newest")]
-)
+@pytest.mark.parametrize(("place", "words"), [("runs", "step 390"), ("models", "print("), ("compare", "newest")])
 def test_pages_are_as_wide_as_a_phone(serve, runs, browser, place, words):
     server = serve(runs[0])
     with browser.screen(390, 844, mobile=True):

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from dynascope import load_curve
-from dynascope.monitor.beliefs import curves, signals
+from dynascope.monitor.beliefs import curves, doubts, signals
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def test_it_is_the_load_curve_of_the_beliefs(rows):
     layers, logits, _ = rows
     believed = logits[0].argmax(-1).numpy()
     expected = load_curve([each[0].numpy() for each in layers], believed)
-    found = signals(layers, logits, torch.ones(1), 4)
+    found = signals(layers, logits, torch.ones(1), torch.zeros(1), 4)
     assert found.bend == pytest.approx(float(expected["bend"]))
     assert found.low == pytest.approx(float(expected["bend_low"]), abs=0.1)
     assert found.high == pytest.approx(float(expected["bend_high"]), abs=0.1)
@@ -31,25 +31,36 @@ def test_it_is_the_load_curve_of_the_beliefs(rows):
 def test_networks_side_by_side_are_those_alone(rows):
     layers, logits, _ = rows
     two = [torch.cat([each, each * 2 + each**2]) for each in layers]
-    both = signals(two, torch.cat([logits, logits.flip(1)]), torch.ones(2), 4)
+    both = signals(two, torch.cat([logits, logits.flip(1)]), torch.ones(2), torch.zeros(2), 4)
     alone = [
-        signals([each[[k]] for each in two], logits if k == 0 else logits.flip(1), torch.ones(1), 4) for k in (0, 1)
+        signals([each[[k]] for each in two], logits if k == 0 else logits.flip(1), torch.ones(1), torch.zeros(1), 4)
+        for k in (0, 1)
     ]
     assert both.bend == pytest.approx(np.concatenate([each.bend for each in alone]))
 
 
 def test_it_is_not_ready_while_classes_are_missing_or_hardly_learnt(rows):
     layers, logits, _ = rows
-    assert signals(layers, logits, torch.ones(1), 4).ready.all()
-    assert not signals(layers, logits, torch.full((1,), 0.4), 4).ready.any()
+    assert signals(layers, logits, torch.ones(1), torch.zeros(1), 4).ready.all()
+    assert not signals(layers, logits, torch.full((1,), 0.4), torch.zeros(1), 4).ready.any()
     blind = logits.clone()
     blind[..., 3] = -100
-    assert not signals(layers, blind, torch.ones(1), 4).ready.any()
-    assert not signals([each * torch.nan for each in layers], logits, torch.ones(1), 4).ready.any()
+    assert not signals(layers, blind, torch.ones(1), torch.zeros(1), 4).ready.any()
+    assert not signals([each * torch.nan for each in layers], logits, torch.ones(1), torch.zeros(1), 4).ready.any()
 
 
 def test_one_logit_says_one_of_two_classes():
     x = torch.tensor([[[0.0], [1.0], [3.0], [4.5]]])
-    found = signals([x, x**2, x**3], torch.tensor([[[-1.0], [-1.0], [1.0], [1.0]]]), torch.ones(1), 2)
+    found = signals([x, x**2, x**3], torch.tensor([[[-1.0], [-1.0], [1.0], [1.0]]]), torch.ones(1), torch.zeros(1), 2)
     assert found.ready.all()
     assert found.sure == pytest.approx(1 / (1 + np.exp(-1)))
+
+
+def test_doubt_is_by_how_much_what_is_said_is_more_likely_than_the_label():
+    chances = np.array([[0.7, 0.2, 0.1], [0.5, 0.3, 0.2]])
+    logits = torch.as_tensor(np.log(chances))[None]
+    assert float(doubts(logits, torch.tensor([[0, 0]]))) == pytest.approx(0.0)
+    assert float(doubts(logits, torch.tensor([[1, 2]]))) == pytest.approx(((0.7 - 0.2) + (0.5 - 0.2)) / 2)
+    one = torch.tensor([[[np.log(3.0)]]])  # a single logit: 3/4 for class 1
+    assert float(doubts(one, torch.tensor([[0]]))) == pytest.approx(0.5)
+    assert not signals([logits] * 3, logits, torch.ones(1), torch.full((1,), torch.nan), 2).ready.any()

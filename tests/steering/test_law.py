@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from dynascope.monitor.beliefs import Signal
-from dynascope.steering.law import Law, Place, place_of, value_of
+from dynascope.steering.law import DOUBTED, DOUBTING, Law, Place, place_of, value_of
 
 
-def _seen(bend, *, width=0.0, ready=True):
+def _seen(bend, *, width=0.0, ready=True, doubt=1.0):
     bend = np.atleast_1d(np.asarray(bend, float))
     full = np.ones_like(bend)
-    return Signal(bend, bend - width, bend + width, full, full, full, np.full(bend.shape, ready))
+    return Signal(bend, bend - width, bend + width, full, doubt * full, full, np.full(bend.shape, ready))
 
 
 def _followed(law, steps, start=0.0, response=lambda u: 1.5 - 4 * u, width=0.0):
@@ -24,6 +24,13 @@ def _followed(law, steps, start=0.0, response=lambda u: 1.5 - 4 * u, width=0.0):
 def test_it_rests_at_the_target():
     found = _followed(Law(gain=0.5, target=-0.5), range(20, 200_000, 20))
     assert found == pytest.approx(0.5, abs=1e-3)  # 1.5 − 4·0.5 = −0.5
+
+
+def test_labels_that_are_believed_are_to_be_learnt_by_all_layers_alike_and_doubted_ones_with_more_noise():
+    aims = [float(Law().aim(_seen(0.3, doubt=each))[0]) for each in (0.0, DOUBTED / 2, DOUBTED, 0.5)]
+    assert aims == [0.0, DOUBTING / 2, DOUBTING, DOUBTING]
+    assert Law().rate(_seen(-0.3, doubt=0.0)) < 0 < Law().rate(_seen(-0.3, doubt=0.1))
+    assert Law(target=0.4).aim(_seen(0.3, doubt=0.1)) == 0.4
 
 
 def test_the_number_of_measurements_does_not_matter():

@@ -11,24 +11,33 @@ from bokeh.plotting import figure
 
 from dynascope.live.chain import Chain
 from dynascope.live.families.spring_block import DURATION, SLIDERS, TIMES, Solved, at_rest
-from dynascope.live.fitting import Fitted
-from dynascope.live.panels import GREY, GRID, PALETTE, WIDGET, empty_figure, plain_legend
+from dynascope.live.families.spring_block_run import FittedChain
+from dynascope.live.panels import GREY, GRID, HIGH, PALETTE, WIDGET, empty_figure, plain_legend, read_number
+from dynascope.live.sending import remember
 
 _PAUSE = DURATION / (TIMES - 1)
+_RUN = "recorded run"
 _FRAME = 100  # milliseconds between two pictures of the chain that moves
 
 
 class ChainModel:
-    """Pictures of the chain; `go` is called with the sliders that a click in the phase diagram moves."""
+    """Pictures of the chain; `go` is called with the sliders that a click in the phase diagram moves.
 
-    def __init__(self, doc: Document, values: Mapping[str, float], go: Callable[[Mapping[str, float]], None]) -> None:
+    time: of the chain that is shown, as an address has it
+    """
+
+    def __init__(
+        self, doc: Document, values: Mapping[str, float], time: str | None, go: Callable[[Mapping[str, float]], None]
+    ) -> None:
         self._doc, self._go = doc, go
-        self._fitted: Fitted | None = None
+        self._fitted: FittedChain | None = None
         self._solved = at_rest(values)  # to solve it for the first time takes seconds
+        self.time = read_number(time, 0.0, DURATION, DURATION)
         self._time = Slider(
-            start=0, end=DURATION, step=_PAUSE, value=DURATION, title="time", format="0.0", stylesheets=[WIDGET]
+            start=0, end=DURATION, step=_PAUSE, value=self.time, title="time", format="0.0", stylesheets=[WIDGET]
         )
         self._time.on_change("value", lambda _attr, _old, _new: self._draw())
+        remember("time", self._time, "value", "cb_obj.value")
         self._playing: object = None
         self._play = Toggle(label="let it move", width=110, stylesheets=[WIDGET])
         self._play.on_change("active", lambda _attr, _old, new: self._run(new))
@@ -44,9 +53,10 @@ class ChainModel:
         plot = self._chain.figure
         plot.varea("x", "low", "high", source=self._closed, color=PALETTE[0], alpha=0.15, legend_label="± 1 deviation")
         plot.line("x", "y", source=self._closed, color=PALETTE[2], line_dash="dashed", legend_label="closed form")
-        plot.line("x", "y", source=self._run_source, color=PALETTE[3], line_width=2, legend_label="recorded run")
-        plot.scatter("x", "y", source=self._run_source, color=PALETTE[3], size=7, legend_label="recorded run")
+        plot.line("x", "y", source=self._run_source, color=PALETTE[3], line_width=2, legend_label=_RUN)
+        plot.scatter("x", "y", source=self._run_source, color=PALETTE[3], size=7, legend_label=_RUN)
         plain_legend(plot)
+        self._name_run()
         panels = row(sliders, plot, self._draw_map(), sizing_mode="stretch_width", stylesheets=[GRID])
         return [panels, row(self._play, self._time, styles={"flex-wrap": "wrap", "gap": "12px"})]
 
@@ -59,14 +69,18 @@ class ChainModel:
             x_range=low,
             y_range=high,
         )
-        plot.height = 340
+        plot.height = HIGH
         colours = LinearColorMapper("Cividis256")
         plot.image("image", x=0, y=0, dw=low[1], dh=high[1], source=self._map, color_mapper=colours)
         plot.scatter("x", "y", source=self._here, marker="cross", size=18, line_width=3, color="#ffffff")
         plot.add_layout(ColorBar(color_mapper=colours, major_label_text_color=GREY, background_fill_alpha=0.0), "right")
         plot.add_tools(HoverTool(tooltips=[("curvature", "@image{0.0000}")], renderers=plot.renderers[:1]))
-        plot.on_event(Tap, lambda event: self._go({"noise": event.x, "friction_right": event.y}))
+        plot.on_event(Tap, lambda event: self._click({"noise": event.x, "friction_right": event.y}))
         return plot
+
+    def _click(self, place: Mapping[str, float]) -> None:
+        """Go to the values nearest to a place that sliders offer."""
+        self._go({name: round(value / SLIDERS[name].step) * SLIDERS[name].step for name, value in place.items()})
 
     def mark(self, values: Mapping[str, float]) -> None:
         """Show where in the phase diagram the sliders are."""
@@ -81,10 +95,16 @@ class ChainModel:
         """Put a phase diagram."""
         self._map.data = {"image": [image]}
 
-    def lay_over(self, fitted: Fitted | None) -> None:
+    def lay_over(self, fitted: FittedChain | None) -> None:
         """Draw a recorded run over the chain, or none."""
         self._fitted = fitted
+        self._name_run()
         self._draw()
+
+    def _name_run(self) -> None:
+        """Name the run in the legend while there is one."""
+        item = next(each for each in self._chain.figure.legend[0].items if each.label.value == _RUN)
+        item.visible = self._fitted is not None
 
     def _draw(self) -> None:
         """Put the chain of the chosen time."""

@@ -8,12 +8,22 @@ from dataclasses import dataclass, field
 import numpy as np
 from bokeh.document import Document
 from bokeh.layouts import row
-from bokeh.models import ColumnDataSource, CustomJS, HoverTool, RadioButtonGroup, StringFormatter, TableColumn
+from bokeh.models import ColumnDataSource, HoverTool, RadioButtonGroup, StringFormatter, TableColumn
 from bokeh.plotting import figure
 
-from dynascope.live.panels import GRID, PALETTE, WIDGET, as_text, empty_figure, plain_legend
+from dynascope.live.panels import (
+    GRID,
+    NUMBER,
+    PALETTE,
+    WIDGET,
+    as_text,
+    empty_figure,
+    name_places,
+    plain_legend,
+    shortened,
+)
 from dynascope.live.runs import TICK, table_of
-from dynascope.live.sending import send
+from dynascope.live.sending import remember, send
 from dynascope.live.shelf import Shelf
 from dynascope.live.sweeps import Sweeps
 from dynascope.live.tailing import SERIES, Course
@@ -22,12 +32,6 @@ from dynascope.monitor.tables import short
 MOMENTS = ("newest", "equal step", "equal loss")
 _CURVES = 1000  # load curves of a run between which the moment is looked for
 _LOSSES = ("train_loss", "probe_loss")
-_ADDRESS = """
-const url = new URL(window.location.href);
-url.searchParams.delete("run");
-for (const place of source.selected.indices) url.searchParams.append("run", source.data.run[place]);
-window.history.replaceState(null, "", url);
-"""
 
 
 @dataclass
@@ -88,8 +92,10 @@ class Compare:
     ) -> None:
         self._shelf, self._chosen = shelf, dict[str, _Shown]()
         self._table = ColumnDataSource(self._rows())
-        self._moment = RadioButtonGroup(labels=list(MOMENTS), active=0, width=300, stylesheets=[WIDGET])
+        moment = MOMENTS.index(given["moment"]) if given.get("moment") in MOMENTS else 0
+        self._moment = RadioButtonGroup(labels=list(MOMENTS), active=moment, width=300, stylesheets=[WIDGET])
         self._moment.on_change("active", lambda _attr, _old, _new: self._show())
+        remember("moment", self._moment, "active", "cb_obj.labels[cb_obj.active]")
         self._said, self._values = as_text("said"), as_text("values", table=True)
         self._panels = row(sizing_mode="stretch_width", stylesheets=[GRID])
         columns = [TableColumn(field=each, title=each, formatter=StringFormatter()) for each in ("run", "state")]
@@ -98,7 +104,9 @@ class Compare:
         self._mark(wanted)
         self._choose(self._table.selected.indices)
         self._table.selected.on_change("indices", lambda _attr, _old, new: self._choose(new))
-        self._table.selected.js_on_change("indices", CustomJS(args={"source": self._table}, code=_ADDRESS))
+        places = "source.selected.indices.map((place) => source.data.run[place])"
+        remember("run", self._table.selected, "indices", places, source=self._table)
+        doc.template_variables["here"] = {"place": "compare", "moment": MOMENTS[moment], "run": list(self._chosen)}
         self._sweeps = Sweeps(doc, workers, shelf.sweeps, given)
         with doc.models.freeze():
             for part in (runs, self._moment, self._said, self._panels, self._values, *self._sweeps.parts()):
@@ -113,7 +121,7 @@ class Compare:
 
     def _choose(self, places: Sequence[int]) -> None:
         runs = self._table.data["run"]
-        names = [runs[place] for place in sorted(places) if runs[place] in self._shelf.runs]
+        names = [runs[place] for place in sorted(places) if place < len(runs) and runs[place] in self._shelf.runs]
         new = {}
         for name in names:
             with contextlib.suppress(OSError):  # gone since the last look
@@ -128,8 +136,8 @@ class Compare:
         for place, (name, each) in enumerate(self._chosen.items()):
             known = next((series for series in _LOSSES if series in each.course.known), _LOSSES[0])
             line = plot.line("step", known, source=each.source, line_width=2, **_style(place, name))
-            tips = [("step", "@step{0}"), ("loss", f"@{known}{{0.0000}}")]
-            plot.add_tools(HoverTool(tooltips=tips, renderers=[line], visible=False))
+            tips, digits = [("step", "@step{0}"), ("loss", f"@{known}{{{NUMBER}}}")], {f"@{known}": "printf"}
+            plot.add_tools(HoverTool(tooltips=tips, formatters=digits, renderers=[line], visible=False))
         plain_legend(plot)
         return plot
 
@@ -139,6 +147,10 @@ class Compare:
             plot.line("x", "y", source=each.loads, line_width=2, **_style(place, name))
             plot.scatter("x", "y", source=each.loads, marker="square", size=8, **_style(place, name))
         plot.add_tools(HoverTool(tooltips=[("layer", "@x"), ("load", "@y{0.000}")], renderers=plot.renderers[1::2]))
+        layers = [each.course.layers for each in self._chosen.values()]
+        if all(each == layers[0] for each in layers):
+            name_places(plot.xaxis[0], layers[0])
+            plot.xaxis.major_label_orientation = 0.7
         plain_legend(plot)
         return plot
 
@@ -168,4 +180,4 @@ class Compare:
 
 
 def _style(place: int, name: str) -> dict[str, str]:
-    return {"color": PALETTE[place % len(PALETTE)], "legend_label": name}
+    return {"color": PALETTE[place % len(PALETTE)], "legend_label": shortened(name)}

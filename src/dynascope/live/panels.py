@@ -1,14 +1,31 @@
 """Pictures of numbers over steps, in Bokeh."""
 
+import math
 from collections.abc import Sequence
+from itertools import takewhile
 
 from bokeh.core.property.vectorization import Field
-from bokeh.models import CDSView, ColumnDataSource, CustomJSFilter, CustomJSTransform, HoverTool, PreText, Slider
+from bokeh.models import (
+    Axis,
+    CDSView,
+    ColumnDataSource,
+    CustomJSFilter,
+    CustomJSTransform,
+    FixedTicker,
+    HoverTool,
+    PlainText,
+    PreText,
+    Slider,
+)
 from bokeh.plotting import figure
 
-PALETTE = ("#2b8cc4", "#d9631e", "#12996f", "#b8659a")  # seen on white and on black
+PALETTE = (  # seen on white and on black
+    *("#2b8cc4", "#d9631e", "#12996f", "#b8659a", "#a8891b"),
+    *("#7d78c9", "#c94f4f", "#4f9c9c", "#8a8a8a", "#9a6a3c"),
+)
+NUMBER = "%.4g"  # of whatever size, under the pointer
 GREY = "#7a7a7a"  # of text, on white and on black alike
-HEIGHT = 260
+HEIGHT, HIGH = 280, 360  # of a picture, in pixels
 GRID = """
 :host { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); gap: 12px }
 """
@@ -20,6 +37,9 @@ WIDGET = """
   .noUi-connects .noUi-connect { background: #777 }
 }
 """
+_LONGEST = 22  # letters of a name at an axis or in a legend
+_NAMED = 12  # places of an axis that have room for a name
+_LEGEND = 50  # letters of a legend, side by side, on a phone
 _TEXT = ":host pre { white-space: pre-wrap; overflow-wrap: anywhere; font: inherit; margin: 0 }"
 _TABLE = ":host { overflow-x: auto } :host pre { margin: 0 }"
 
@@ -82,19 +102,78 @@ def over_steps(
         plot.line(
             "step", Field(name, smooth), source=source, color=colour, line_width=2, legend_label=name.replace("_", " ")
         )
-    tips = [("step", "@step{0}"), *((name.replace("_", " "), f"@{name}{{0.0000}}") for name in names)]
-    plot.add_tools(HoverTool(tooltips=tips, renderers=plot.renderers[:1], mode="vline"))
+    tips = [("step", "@step{0}"), *((name.replace("_", " "), f"@{name}{{{NUMBER}}}") for name in names)]
+    digits = {f"@{name}": "printf" for name in names}
+    plot.add_tools(HoverTool(tooltips=tips, formatters=digits, renderers=plot.renderers[:1], mode="vline"))
     plain_legend(plot)
     return plot
 
 
+def read_number(text: str | None, least: float, greatest: float, first: float) -> float:
+    """A number of an address, held between two others; the first value where it is none.
+
+    >>> [read_number(text, 0.0, 1.0, 0.5) for text in ("0.2", "much", "7", None)]
+    [0.2, 0.5, 1.0, 0.5]
+    """
+    try:
+        value = float(first if text is None else text)
+    except ValueError:
+        value = first
+    return min(max(value, least), greatest) if math.isfinite(value) else first
+
+
+def shortened(name: str) -> str:
+    """A name as far as there is room for it, with both its ends.
+
+    >>> shortened("blocks.10.attention.projection")
+    'blocks.10.at…rojection'
+    """
+    return name if len(name) <= _LONGEST else f"{name[:12]}…{name[-9:]}"
+
+
+def apart(names: Sequence[str]) -> list[str]:
+    """Names without the parts that all of them begin with, where they are long.
+
+    >>> apart(["model.layers.9.attention", "model.layers.10.attention"])
+    ['…9.attention', '…10.attention']
+    """
+    parts = [name.split(".") for name in names]
+    same = list(takewhile(lambda each: len(set(each)) == 1, zip(*(each[:-1] for each in parts), strict=False)))
+    if not same or len(names) == 1 or max(map(len, names)) <= _LONGEST:
+        return list(names)
+    return [f"…{'.'.join(each[len(same) :])}" for each in parts]
+
+
+def name_places(axis: Axis, names: Sequence[str], first: float = 0.0) -> None:
+    """Write names at places one apart on an axis, as plain text whatever they hold; some of them where they are many.
+
+    >>> plot = empty_figure("load")
+    >>> name_places(plot.xaxis[0], ["input", "fc"])
+    >>> plot.xaxis[0].major_label_overrides[1.0]
+    PlainText(...)
+    """
+    names = apart(names)
+    places = range(0, len(names), -(-len(names) // _NAMED) or 1)
+    axis.ticker = FixedTicker(ticks=[first + place for place in places])
+    axis.major_label_overrides = {first + place: PlainText(text=shortened(names[place])) for place in places}
+
+
 def plain_legend(plot: figure) -> None:
-    """A legend without a box, whose entries hide their lines."""
-    plot.legend.background_fill_alpha = plot.legend.border_line_alpha = 0.0
-    plot.legend.label_text_color = GREY
-    plot.legend.label_text_font_size = "11px"
-    plot.legend.spacing = 0
-    plot.legend.click_policy = "hide"
+    """A legend above its picture, without a box, whose entries hide their lines."""
+    if not plot.legend:
+        return
+    legend = plot.legend[0]
+    plot.add_layout(legend, "above")
+    sizes = [len(item.label.value) + 5 for item in legend.items]  # with their lines
+    legend.orientation = "horizontal"
+    legend.ncols = len(sizes) if sum(sizes) <= _LEGEND else max(1, min(len(sizes), _LEGEND // max(sizes)))
+    legend.background_fill_alpha = legend.border_line_alpha = 0.0
+    legend.label_text_color = GREY
+    legend.label_text_font_size = "11px"
+    legend.glyph_height = 14
+    legend.label_height = 14
+    legend.padding, legend.margin, legend.spacing, legend.location = 2, 2, 12, "left"
+    legend.click_policy = "hide"
 
 
 def as_text(name: str, *, bold: bool = False, table: bool = False) -> PreText:

@@ -11,6 +11,7 @@ from bokeh.document import Document
 from bokeh.layouts import row
 from bokeh.models import (
     Button,
+    ColorBar,
     ColumnDataSource,
     CustomJS,
     DataTable,
@@ -18,8 +19,8 @@ from bokeh.models import (
     LayoutDOM,
     LinearColorMapper,
     NumberFormatter,
-    PlainText,
     RadioButtonGroup,
+    ScientificFormatter,
     Slider,
     StringFormatter,
     TableColumn,
@@ -28,8 +29,20 @@ from bokeh.plotting import figure
 
 from dynascope.live.chain import Chain
 from dynascope.live.judging import NO_BAND, Judgement, judge
-from dynascope.live.panels import GRID, PALETTE, WIDGET, as_text, empty_figure, over_steps, smoothing
-from dynascope.live.sending import send
+from dynascope.live.panels import (
+    GREY,
+    GRID,
+    PALETTE,
+    WIDGET,
+    as_text,
+    empty_figure,
+    name_places,
+    over_steps,
+    plain_legend,
+    read_number,
+    smoothing,
+)
+from dynascope.live.sending import remember, send
 from dynascope.live.shelf import Shelf, Standing
 from dynascope.live.tailing import SERIES, Course
 
@@ -47,20 +60,15 @@ PANELS: Mapping[str, tuple[tuple[str, ...], bool]] = {
     "elasticity within and between classes": (("intra", "inter"), False),
 }
 _ROW = ("run", "state", "step", "loss", "accuracy")
-_ADDRESS = """
-const place = source.selected.indices[0];
-if (place === undefined) return;
-const url = new URL(window.location.href);
-url.searchParams.set("run", source.data.run[place]);
-window.history.replaceState(null, "", url);
-"""
+_AXES = ("linear", "log")
+_BAND = "80 % band"
 _DOWNLOAD = """
 const names = Object.keys(source.data);
 const lines = Array.from(source.data.step, (_, i) => names.map((name) => source.data[name][i]));
 const text = [names, ...lines].map((line) => line.join(",")).join("\\n") + "\\n";
 const link = document.createElement("a");
 link.href = URL.createObjectURL(new Blob([text], {type: "text/csv"}));
-link.download = "run.csv";
+link.download = status.tags[0].replaceAll(/[^\\p{L}\\p{N}._-]+/gu, "_") + ".csv";
 link.click();
 URL.revokeObjectURL(link.href);
 """
@@ -74,8 +82,10 @@ _Key = tuple[str, ...]
 class Runs:
     """What one browser sees of the runs; `doc` gets its parts as roots, which the page lays out by their names."""
 
-    def __init__(self, doc: Document, shelf: Shelf, workers: Executor, wanted: str | None) -> None:
+    def __init__(self, doc: Document, shelf: Shelf, workers: Executor, given: Mapping[str, str]) -> None:
         self._doc, self._shelf, self._workers = doc, shelf, workers
+        wanted = given.get("run")
+        self._missed = "" if wanted is None or wanted in shelf.runs else f"there is no run {wanted!r} here; another: "
         self._course: Course | None = None
         self._shown, self._renewed, self._layers = 0, 0, list[str]()
         self._judged: tuple[int, int, bool] | None = None
@@ -87,19 +97,25 @@ class Runs:
         self._table = ColumnDataSource({name: [] for name in _ROW})
         self._history = ColumnDataSource({name: [] for name in ("step", *SERIES)})
         self._band = ColumnDataSource(dict(NO_BAND))
-        self._knob = ColumnDataSource({"step": [], "value": []})
+        self._knob, self._held = (ColumnDataSource({"step": [], "value": []}) for _ in range(2))
         self._matrix = ColumnDataSource({"image": [], "size": []})
         self._chain = Chain()
-        self._status, self._verdicts = as_text("status", bold=True), as_text("verdicts")
-        slider = Slider(title="smoothing", start=0, end=0.99, step=0.01, value=0, width=200, stylesheets=[WIDGET])
+        self._status, self._verdicts, self._laws = as_text("status", bold=True), as_text("verdicts"), as_text("laws")
+        smooth = read_number(given.get("smoothing"), 0.0, 0.99, 0.0)
+        slider = Slider(title="smoothing", start=0, end=0.99, step=0.01, value=smooth, width=200, stylesheets=[WIDGET])
         slider.js_on_change("value", CustomJS(args={"source": self._history}, code="source.change.emit()"))
+        remember("smoothing", slider, "value", "cb_obj.value")
         self._smooth = smoothing(self._history, slider)
-        self._axes = RadioButtonGroup(labels=["linear", "log"], active=0, width=120, stylesheets=[WIDGET])
+        log = int(given.get("axes") == "log")
+        self._axes = RadioButtonGroup(labels=list(_AXES), active=log, width=120, stylesheets=[WIDGET])
         self._axes.on_change("active", lambda _attr, _old, _new: self._draw_panels())
+        remember("axes", self._axes, "active", "cb_obj.labels[cb_obj.active]")
         self._drawn: dict[_Key, LayoutDOM] = {}
         self._panels = row(sizing_mode="stretch_width", stylesheets=[GRID])
         self._fill_table()
         self.select(wanted if wanted in shelf.runs else shelf.first)
+        shown = {"run": self._status.tags, "axes": _AXES[log], "smoothing": smooth}
+        doc.template_variables["here"] = {"place": "runs", **shown}
         with doc.models.freeze():
             for name, part in self._parts(slider).items():
                 part.name = name
@@ -114,17 +130,18 @@ class Runs:
 
     def _parts(self, slider: Slider) -> dict[str, LayoutDOM]:
         save = Button(label="data (CSV)", width=110, stylesheets=[WIDGET])
-        save.js_on_click(CustomJS(args={"source": self._history}, code=_DOWNLOAD))
+        save.js_on_click(CustomJS(args={"source": self._history, "status": self._status}, code=_DOWNLOAD))
         return {
             "table": self._draw_table(),
             "status": self._status,
+            "verdicts": self._verdicts,
             "controls": row(self._axes, slider, save, styles={"flex-wrap": "wrap", "gap": "12px"}),
             "panels": self._panels,
-            "verdicts": self._verdicts,
+            "laws": self._laws,
         }
 
     def _draw_table(self) -> DataTable:
-        number = NumberFormatter(format="0.0000", nan_format="")
+        number = _number(4)
         columns = [
             TableColumn(field="run", title="run", formatter=StringFormatter(), width=260),
             TableColumn(field="state", title="state", formatter=StringFormatter(), width=80),
@@ -133,7 +150,8 @@ class Runs:
             TableColumn(field="accuracy", title="accuracy", formatter=number, width=80),
         ]
         self._table.selected.on_change("indices", lambda _attr, _old, new: self._choose(new))
-        self._table.selected.js_on_change("indices", CustomJS(args={"source": self._table}, code=_ADDRESS))
+        places = "source.selected.indices.map((place) => source.data.run[place])"
+        remember("run", self._table.selected, "indices", places, source=self._table)
         return table_of(self._table, columns, len(self._shelf.runs), most=8)
 
     def _draw_panels(self) -> None:
@@ -163,13 +181,27 @@ class Runs:
         plot = over_steps(title, names, self._history, self._smooth, log=log)
         if title == "loss":
             band = {"source": self._band, "color": PALETTE[0]}
-            plot.varea("step", "low", "high", alpha=0.18, legend_label="80 % band", **band)
+            plot.varea("step", "low", "high", alpha=0.18, legend_label=_BAND, **band)
             plot.line("step", "middle", line_dash="dashed", **band)
+            plain_legend(plot)
+            self._name_band(plot)
         return plot
+
+    def _name_band(self, plot: figure) -> None:
+        """Name the band in the legend while there is one."""
+        item = next(each for each in plot.legend[0].items if each.label.value == _BAND)
+        item.visible = len(self._band.data["step"]) > 0
+
+    def _put_band(self, band: dict[str, np.ndarray]) -> None:
+        self._band.data = band
+        for key, plot in self._drawn.items():
+            if key[0] == "loss":
+                self._name_band(plot)
 
     def _draw_knob(self, name: str) -> figure:
         plot = empty_figure(f"steered: {name.replace('_', ' ')}", x_axis_label="step")
         plot.step("step", "value", source=self._knob, color=PALETTE[2], mode="after", line_width=2)
+        plot.line("step", "value", source=self._held, color=PALETTE[2], line_width=2)
         plot.scatter("step", "value", source=self._knob, color=PALETTE[2])
         plot.add_tools(HoverTool(tooltips=[("step", "@step{0}"), ("value", "@value{0.000000}")], mode="vline"))
         return plot
@@ -178,11 +210,12 @@ class Runs:
         plot = empty_figure("elasticity", x_axis_label="class stepped on", y_axis_label="class that moves")
         colours = LinearColorMapper("Viridis256")
         plot.image("image", x=0, y=0, dw="size", dh="size", source=self._matrix, color_mapper=colours)
+        plot.add_layout(ColorBar(color_mapper=colours, major_label_text_color=GREY, background_fill_alpha=0.0), "right")
         plot.add_tools(HoverTool(tooltips=[("elasticity", "@image{0.000}")]))
         plot.grid.visible = False
         for axis in plot.axis:
-            axis.ticker = [place + 0.5 for place in range(len(classes))]
-            axis.major_label_overrides = {place + 0.5: PlainText(text=each) for place, each in enumerate(classes)}
+            name_places(axis, classes, 0.5)
+        plot.xaxis.major_label_orientation = 0.5
         return plot
 
     def _rows(self) -> dict[str, tuple[object, ...]]:
@@ -216,7 +249,8 @@ class Runs:
         self._table.selected.indices = [] if place is None else [place]
 
     def _choose(self, places: list[int]) -> None:
-        if places:  # a number of a row: the browser sends no names
+        if places and places[0] < len(self._table.data["run"]):  # a number of a row: the browser sends no names
+            self._missed = ""
             self.select(self._table.data["run"][places[0]])
 
     @property
@@ -235,7 +269,8 @@ class Runs:
         except OSError:  # gone since the last look
             return
         self._renewed, self._judged, self._layers, self._due = -1, None, [], 0.0
-        self._band.data, self._verdicts.text = dict(NO_BAND), ""
+        self._put_band(dict(NO_BAND))
+        self._verdicts.text, self._laws.text, self._status.tags = "verdicts are made …", "", [name]
         self._mark()
         self.tick()
 
@@ -253,7 +288,7 @@ class Runs:
         if self._ready:
             with contextlib.suppress(OSError):  # gone since the last look: the next one says so
                 self._course.read_on()
-        self._status.text = standing.sentence
+        self._status.text = self._missed + standing.sentence
         self._send_history(self._course)
         self._draw_panels()
         if self._ready:
@@ -267,23 +302,32 @@ class Runs:
         if course.layers != self._layers:
             self._layers = course.layers
             self._chain.name_layers(self._layers)
-        self._chain.show(course.layers, course.loads, course.curves)
-        turns = [(step, value) for step, knob, value in course.turns if knob == course.turns[-1][1]]
-        if len(turns) != len(self._knob.data["step"]):
-            self._knob.data = {"step": [step for step, _ in turns], "value": [value for _, value in turns]}
+        self._chain.show(course.layers, course.loads, [loads for _, loads in course.curves])
+        self._send_turns(course)
         if course.matrix is not self._seen:
             self._seen = course.matrix
             self._matrix.data = {"image": [course.matrix], "size": [len(course.matrix)]}
+
+    def _send_turns(self, course: Course) -> None:
+        """The turns of the knob that was turned last, and its value until now."""
+        turns = [(step, value) for step, knob, value in course.turns if knob == course.turns[-1][1]]
+        sent = list(zip(self._knob.data["step"], self._knob.data["value"], strict=True))
+        if turns[: len(sent)] != sent:  # another knob, or another run
+            self._knob.data, sent = {"step": [], "value": []}, []
+        self._knob.stream(_columns(turns[len(sent) :]))
+        now = course.columns["step"][-1] if len(course) else 0.0
+        self._held.data = _columns([*turns[-1:], *((max(step, now), value) for step, value in turns[-1:])])
 
     def _send_verdicts(self, course: Course, *, ended: bool) -> None:
         """Judge in another thread, and not all the time."""
         if self._waiting is not None and self._waiting.done():
             failed = self._waiting.exception()
-            found = Judgement([f"not judged: {failed}"], NO_BAND) if failed else self._waiting.result()
+            found = Judgement([f"not judged: {failed}"], [], NO_BAND) if failed else self._waiting.result()
             self._waiting = None
             self._due = time.monotonic() + _REST * (time.monotonic() - self._begun)
             if self._judging is course:
-                self._verdicts.text, self._band.data = "\n".join(found.lines), found.band
+                self._verdicts.text, self._laws.text = "\n".join(found.lines), "\n".join(found.laws)
+                self._put_band(found.band)
         state = (len(course), course.renewed, ended)
         if self._waiting is None and state != self._judged and time.monotonic() >= self._due:
             self._judged, self._judging, self._begun = state, course, time.monotonic()
@@ -291,8 +335,16 @@ class Runs:
             self._waiting = self._workers.submit(judge, course.entries, *losses, ended=ended)
 
 
+def _columns(turns: Sequence[tuple[float, float]]) -> dict[str, list[float]]:
+    return {"step": [step for step, _ in turns], "value": [value for _, value in turns]}
+
+
+def _number(digits: int) -> ScientificFormatter:
+    return ScientificFormatter(precision=digits, power_limit_high=5, power_limit_low=-digits, nan_format="")
+
+
 def _layers(source: ColumnDataSource, count: int) -> DataTable:
-    number = NumberFormatter(format="0.000", nan_format="")
+    number = _number(3)
     columns = [
         TableColumn(field="name", title="layer", formatter=StringFormatter()),
         TableColumn(field="y", title="load", formatter=number, width=70),

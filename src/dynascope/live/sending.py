@@ -1,4 +1,7 @@
-"""What goes to the browser: of a run what is new and nothing else; of long work what came of it, when it is done."""
+"""What goes to the browser: of a run what is new and nothing else; of long work what came of it, when it is done.
+
+And what stays there: the state of a page in its address.
+"""
 
 import contextlib
 from collections.abc import Callable
@@ -8,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from bokeh.document import Document
-from bokeh.models import ColumnDataSource
+from bokeh.models import ColumnDataSource, CustomJS, Model
 
 from dynascope.live.tailing import Course
 
@@ -23,6 +26,15 @@ def send(course: Course, source: ColumnDataSource, renewed: int, shown: int) -> 
     elif len(course) > shown:
         source.stream({name: column[shown:].tolist() for name, column in course.columns.items()})
     return course.renewed, len(course)
+
+
+def remember(name: str, model: Model, event: str, value: str, **known: Any) -> None:
+    """Keep something in the address of the page, under a name, whenever a model changes.
+
+    value: what is kept, in JavaScript, with `cb_obj` for the model and the names of `known`
+    """
+    code = CustomJS(args={"name": name, **known}, code=f"window.remember(name, {value})")
+    model.js_on_change(event, code)
 
 
 def later(doc: Document, workers: Executor, work: Callable[[], Any], then: Callable[[Future[Any]], None]) -> None:

@@ -135,7 +135,7 @@ def token_for(port: int, home: Path | None = None) -> str:
 
 
 def serve(runs: Sequence[Path], *, host: str, port: int, browser: bool, told: Callable[[str], None]) -> None:
-    """Serve a page about all runs in and below some folders until a signal comes.
+    """Serve a page about all runs in and below some folders until a signal comes, which is then given on.
 
     host: one of LOOPBACK, or an address of this machine that others can reach; port: 0 for any that is free
     browser: whether to open one, where there is a screen. told: called with the address, when it can be asked
@@ -149,10 +149,15 @@ def serve(runs: Sequence[Path], *, host: str, port: int, browser: bool, told: Ca
     except (OSError, ValueError) as error:  # taken, unknown, or no name at all
         raise ValueError(f"host and port must be free on this machine, got {host}:{port}: {error}") from error
     door.setblocking(False)
-    asyncio.run(_serve(shelf, door, host, browser, told))
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    ended = asyncio.run(_serve(shelf, door, host, browser, told))
+    for number, handler in before.items():  # asyncio has put its own in their place
+        signal.signal(number, handler)
+    signal.raise_signal(ended)
 
 
-async def _serve(shelf: Shelf, door: socket.socket, host: str, browser: bool, told: Callable[[str], None]) -> None:
+async def _serve(shelf: Shelf, door: socket.socket, host: str, browser: bool, told: Callable[[str], None]) -> int:
+    """Serve, and return the number of the signal that ended it."""
     port = door.getsockname()[1]
     token = token_for(port)
     named = socket.gethostname() if host in ("0.0.0.0", "::") else host
@@ -160,7 +165,7 @@ async def _serve(shelf: Shelf, door: socket.socket, host: str, browser: bool, to
     home = f"http://{shown}:{port}/"
     with ThreadPoolExecutor(3) as workers:
         application = _Guarded(
-            {"/": Application(FunctionHandler(lambda doc: _open(doc, home, shelf, workers)))},
+            {"/": Application(FunctionHandler(lambda doc: _open(doc, shelf, workers)))},
             token=token,
             origins={f"{each.lower()}:{port}" for each in (shown, *LOOPBACK[:2])},
             wide=host not in LOOPBACK,
@@ -179,24 +184,33 @@ async def _serve(shelf: Shelf, door: socket.socket, host: str, browser: bool, to
         told(address)
         if browser and (sys.platform in ("darwin", "win32") or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
             webbrowser.open(address)
-        await _until_stopped(shelf, workers)
+        ended = await _until_stopped(shelf, workers)
+        logging.getLogger("tornado").setLevel(logging.CRITICAL)  # what is on its way to open pages ends here
         looks.stop()
         server.stop()
+        workers.shutdown(wait=False, cancel_futures=True)
+    return ended
 
 
-async def _until_stopped(shelf: Shelf, workers: ThreadPoolExecutor) -> None:
-    """Search for new runs until a signal comes."""
-    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+async def _until_stopped(shelf: Shelf, workers: ThreadPoolExecutor) -> int:
+    """Search for new runs until a signal comes; its number."""
+    loop = asyncio.get_running_loop()
+    stopped: asyncio.Future[int] = loop.create_future()
+
+    def stop(number: int) -> None:
+        if not stopped.done():
+            stopped.set_result(number)
+
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(NotImplementedError):  # Windows, where Ctrl-C is an exception
-            loop.add_signal_handler(number, stopped.set)
-    while not stopped.is_set():
+            loop.add_signal_handler(number, stop, number)
+    while not stopped.done():
         shelf.add(await loop.run_in_executor(workers, shelf.find))
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stopped.wait(), _FIND)
+        await asyncio.wait([stopped], timeout=_FIND)
+    return stopped.result()
 
 
-def _open(doc: Document, home: str, shelf: Shelf, workers: ThreadPoolExecutor) -> None:
+def _open(doc: Document, shelf: Shelf, workers: ThreadPoolExecutor) -> None:
     """Fill the document of a new session with the place that its address names."""
     asked = doc.session_context.request.arguments
     given = {name: values[-1].decode(errors="replace") for name, values in asked.items()}
@@ -207,8 +221,8 @@ def _open(doc: Document, home: str, shelf: Shelf, workers: ThreadPoolExecutor) -
     if given.get("place") == "models":
         models = import_module("dynascope.live.models")  # loads JAX
         doc.template_variables["families"] = {name: each.title for name, each in models.FAMILIES.items()}
-        models.Models(doc, shelf, workers, given, home)
+        models.Models(doc, shelf, workers, given)
     elif given.get("place") == "compare":
         Compare(doc, shelf, workers, [each.decode(errors="replace") for each in asked.get("run", [])], given)
     else:
-        Runs(doc, shelf, workers, given.get("run"))
+        Runs(doc, shelf, workers, given)

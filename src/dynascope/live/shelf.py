@@ -4,7 +4,7 @@ import itertools
 import os
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -77,6 +77,22 @@ def _first(numbers: dict[str, object], *names: str) -> float:
     return next((value for name in names if isinstance(value := numbers.get(name), float)), float("nan"))
 
 
+def named(folders: Iterable[Path]) -> dict[str, Path]:
+    r"""Folders by names that tell them apart; what is no text in a name cannot be shown.
+
+    >>> list(named([Path("a/first"), Path("b/\udcff"), Path("b/\udcfe")]))
+    ['first', '�', '�′']
+    """
+    ordered = sorted(folders)
+    names, shown = run_names([*ordered]), dict[str, Path]()
+    for folder in ordered:
+        name = names[str(folder)].encode(errors="surrogateescape").decode(errors="replace")
+        while name in shown:
+            name += "′"
+        shown[name] = folder
+    return shown
+
+
 class Shelf:
     """All runs in and below some folders, by names that tell them apart.
 
@@ -106,8 +122,7 @@ class Shelf:
                     runs.add(Path(place))
                 if PLAN in files and not any((Path(place) / each).is_symlink() for each in (PLAN, TABLE, "results")):
                     sweeps.add(Path(place))
-        names = run_names([*sorted(sweeps)])
-        self.sweeps = {names[str(folder)]: folder for folder in sorted(sweeps)}
+        self.sweeps = named(sweeps)
         return sorted(runs)
 
     def add(self, folders: Sequence[Path]) -> None:
@@ -120,8 +135,7 @@ class Shelf:
                 standing.look()
             except OSError:
                 del known[standing.folder]
-        names = run_names(list(known))
-        self.runs = {names[str(folder)]: known[folder] for folder in sorted(known)}
+        self.runs = {name: known[folder] for name, folder in named(known).items()}
 
     @property
     def first(self) -> str | None:

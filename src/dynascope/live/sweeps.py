@@ -14,30 +14,23 @@ from bokeh.models import (
     ColorBar,
     ColumnDataSource,
     CustomJS,
-    FixedTicker,
     HoverTool,
     LayoutDOM,
     LinearColorMapper,
-    PlainText,
     Select,
 )
 from bokeh.plotting import figure
 
 from dynascope import sweep
-from dynascope.live.panels import GREY, GRID, PALETTE, WIDGET, as_text, empty_figure
-from dynascope.live.sending import later
+from dynascope.live.panels import GREY, GRID, HIGH, PALETTE, WIDGET, as_text, empty_figure, name_places
+from dynascope.live.sending import later, remember
 from dynascope.live.shelf import TABLE
 from dynascope.monitor.tables import short
 from dynascope.records import load
 
 _MOST = 1 << 28  # bytes of a table that is shown
 _REPEATED, _LAST = ("seed", "trial"), ("time", "step")
-_NONE = "—"
-_ADDRESS = """
-const url = new URL(window.location.href);
-if (cb_obj.value === none) url.searchParams.delete(name); else url.searchParams.set(name, cb_obj.value);
-window.history.replaceState(null, "", url);
-"""
+_NONE = ("", "—")
 _CURVE = """
 const place = cb_data.index.indices[0];
 if (place === undefined) return;
@@ -150,9 +143,10 @@ class Sweeps:
         self._said = as_text("sweep")
         self._panels = row(sizing_mode="stretch_width", stylesheets=[GRID])
         self._name, self._quantity = (Select(title=each, stylesheets=[WIDGET]) for each in ("sweep", "quantity"))
-        self._name.options, self._name.value = [_NONE, *sweeps], given.get("sweep", _NONE)
+        wanted = given.get("sweep", "")
+        self._name.options, self._name.value = [_NONE, *sweeps], wanted if wanted in sweeps else ""
         for name, choice in (("sweep", self._name), ("quantity", self._quantity)):
-            choice.js_on_change("value", CustomJS(args={"none": _NONE, "name": name}, code=_ADDRESS))
+            remember(name, choice, "value", "cb_obj.value")
         self._open(self._name.value, given.get("quantity", ""))
         self._name.on_change("value", lambda _attr, _old, new: self._open(new, ""))
         self._quantity.on_change("value", lambda _attr, _old, _new: self._show())
@@ -170,7 +164,7 @@ class Sweeps:
     def _open(self, name: str, quantity: str) -> None:
         """Read a sweep in a thread: there may be thousands of results."""
         if name not in self._sweeps:
-            self._table = xr.Dataset()
+            self._table, self._quantity.visible = xr.Dataset(), False
             self._show()
             return
         self._said.text = f"{name} is read …"
@@ -184,6 +178,7 @@ class Sweeps:
         known = quantities(self._table)
         first = "curvature" if "curvature" in known else known[0] if known else ""
         self._quantity.options, self._quantity.value = known, quantity if quantity in known else first
+        self._quantity.visible = bool(known)
         self._show()
         if not known:
             self._said.text = f"{name} is not shown: {error or 'it has no number for each configuration'}"
@@ -196,7 +191,7 @@ class Sweeps:
         self._cells.data = {name: list(column) for name, column in found.cells.items()}
         self._curve.data = {"x": found.cells["xs"][0], "y": found.cells["ys"][0]}
         beside = empty_figure(str(found.cells["said"][0]), x_axis_label=found.across, y_axis_label=found.up)
-        beside.height = 340
+        beside.height = HIGH
         beside.line("x", "y", source=self._curve, color=PALETTE[0], line_width=2)
         beside.scatter("x", "y", source=self._curve, color=PALETTE[1], marker="square", size=7)
         self._panels.children = [self._draw(found, beside), beside]
@@ -207,7 +202,7 @@ class Sweeps:
     def _draw(self, found: Diagram, beside: figure) -> figure:
         names = [*found.axes, ""][:2]
         plot = empty_figure(self._quantity.value.replace("_", " "), x_axis_label=names[0], y_axis_label=names[1])
-        plot.height = 340
+        plot.height = HIGH
         colours = LinearColorMapper("Cividis256")
         cells = plot.rect(
             "x", "y", 1, 1, source=self._cells, line_color=None, fill_color={"field": "value", "transform": colours}
@@ -218,6 +213,5 @@ class Sweeps:
         plot.add_tools(HoverTool(tooltips=tips, renderers=[cells], callback=code))
         plot.grid.visible = False
         for axis, labels in zip(plot.axis, [*found.axes.values(), [""]], strict=False):
-            axis.ticker = FixedTicker(ticks=list(range(len(labels))))
-            axis.major_label_overrides = {place: PlainText(text=each) for place, each in enumerate(labels)}
+            name_places(axis, labels)
         return plot

@@ -1,3 +1,3 @@
 """What is gained when a training turns a knob by its own load curve."""
 
-NAMES = ("chain", "mlps", "learning_rate", "weight_decay")
+NAMES = ("chain", "mlps", "architectures", "learning_rate", "weight_decay")

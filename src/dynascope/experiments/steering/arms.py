@@ -56,16 +56,8 @@ def arm_names(config: Config) -> list[str]:
     >>> arm_names(Config())[:5]
     ['steered', 'steered, unlabelled inputs', 'plain', 'dropout 0.1', 'dropout 0.5']
     """
-    return [STEERED, UNLABELLED, PLAIN, *customary_names(config), RANDOM, GRID, AGAIN, EARLY]
-
-
-def customary_names(config: Config) -> list[str]:
-    """Arms that keep a value which people use.
-
-    >>> customary_names(Config(customary=(0.1,)))
-    ['dropout 0.1']
-    """
-    return [f"{config.knob} {each:g}" for each in config.customary]
+    customary = [f"{config.knob} {each:g}" for each in config.customary]
+    return [STEERED, UNLABELLED, PLAIN, *customary, RANDOM, GRID, AGAIN, EARLY]
 
 
 def cost(arm: str, grid: int) -> int:
@@ -149,10 +141,7 @@ def trained(data: str, network: str, config: Config) -> dict[str, np.ndarray]:
         STEERED: steered,
         UNLABELLED: unlabelled,
         PLAIN: fixed[:, config.grid.index(config.plain)],
-        **{
-            name: fixed[:, config.grid.index(each)]
-            for name, each in zip(customary_names(config), config.customary, strict=True)
-        },
+        **{f"{config.knob} {each:g}": fixed[:, config.grid.index(each)] for each in config.customary},
         RANDOM: fixed.mean(1),
         GRID: np.take_along_axis(kept["test"], chosen, 1)[:, 0],
         AGAIN: np.take_along_axis(fixed, chosen, 1)[:, 0],

@@ -1,12 +1,16 @@
 """What a family of models is on the page: its sliders, its pictures, and the functions that fill them."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynascope.live.panels import read_number
+
 Values = Mapping[str, float]
+Columns = Mapping[str, np.ndarray | Sequence[float]]
 
 
 class Range(NamedTuple):
@@ -29,21 +33,39 @@ class Picture(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """Columns of a picture: `x` and one for each of its names."""
+    """Columns of a picture, `x` and one for each of its names: of a simulation, or a run; of what stands for it."""
 
-    simulated: Mapping[str, np.ndarray]
-    closed: Mapping[str, np.ndarray]
+    simulated: Columns
+    closed: Columns
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A recorded run in the units of a family: values for its sliders, a sentence, what is drawn, by picture.
+
+    solve, lines: those of the family, from where the run began
+    """
+
+    values: Values
+    sentence: str
+    solve: Callable[[Values], Any]
+    lines: Callable[[Values], str]
+    drawn: Mapping[str, Drawn] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Family:
-    """A family under sliders; `lines` gives the Python lines that compute what is shown, `solve` that itself."""
+    """A family under sliders; `lines` gives the Python lines that compute what is shown, `solve` that itself.
+
+    fit: finds the model of this family that a recorded run follows, where there is a way to; takes seconds
+    """
 
     title: str
     sliders: Mapping[str, Range]
     pictures: tuple[Picture, ...]
     solve: Callable[[Values], Any]
     lines: Callable[[Values], str]
+    fit: Callable[[Path], Fitted] | None = None
 
     def read_state(self, given: Mapping[str, str]) -> dict[str, float]:
         """Values of the sliders from an address: numbers in their range, the first value where there is none.
@@ -53,13 +75,20 @@ class Family:
         [0.2, 0.5, 1.0]
         """
         state = {}
-        for name, (least, greatest, _, first) in self.sliders.items():
-            try:
-                value = float(given.get(name, first))
-            except ValueError:
-                value = first
-            state[name] = float(np.clip(value, least, greatest)) if np.isfinite(value) else first
+        for name, (least, greatest, step, first) in self.sliders.items():
+            value = read_number(given.get(name), least, greatest, first)
+            state[name] = float(round(value)) if step == 1 else value
         return state
+
+
+def beyond(family: Mapping[str, Range], values: Values) -> str:
+    """Which fitted values no slider offers, as the end of a sentence.
+
+    >>> beyond({"noise": Range(0.0, 1.0, 0.1, 0.5)}, {"noise": 3.0})
+    '; beyond its slider: noise'
+    """
+    found = [name for name, value in values.items() if not family[name].least <= value <= family[name].greatest]
+    return f"; beyond its slider: {', '.join(found).replace('_', ' ')}" if found else ""
 
 
 def arguments(values: Values, *names: str) -> str:

@@ -4,8 +4,9 @@ import numpy as np
 
 from dynascope.live.families.description import Drawn, Family, Picture, Range, Values, arguments
 from dynascope.models.multilinear import Multilinear
+from dynascope.models.multilinear.extended import scaled_skill
 
-_COUNT, _STEPS, _TIMES, _INITIAL = 1000, 3000, 61, 0.01
+_COUNT, _STEPS, _TIMES, _INITIAL = 1000, 3000, 101, 0.01
 _RANKS = np.array([1, 2, 3, 4])
 _NAMES = tuple(f"skill {rank}" for rank in _RANKS)
 _SKILLS = Picture("strength of the first skills", "step", "strength over target", _NAMES)
@@ -25,8 +26,6 @@ def _solve(values: Values) -> dict[str, Drawn]:
     times, long = np.linspace(1.0, _STEPS, 200), np.geomspace(1.0, 1e6, 100)
     found = run["strength"].transpose("skill", "time").values / target
     closed = model.strength(_RANKS, time=times) / target
-    later = times / values["rate_factor"]
-    emerged = model.emergence("time", _RANKS, later, calibration=values["rate_factor"]) / target
     losses = {"loss": model.loss(time=long), "scaling law": model.scaling_law("time", long)}
     return {
         _SKILLS.title: Drawn(
@@ -37,24 +36,45 @@ def _solve(values: Values) -> dict[str, Drawn]:
             {"x": saves, "loss": run["loss"].values, "scaling law": np.full(len(saves), np.nan)},
             {"x": long, **{name: np.maximum(each, 1e-6) for name, each in losses.items()}},
         ),
-        _EMERGENCE.title: Drawn(
-            {"x": np.zeros(0), **{name: np.zeros(0) for name in _NAMES}},
-            {"x": later, **dict(zip(_NAMES, emerged, strict=True))},
-        ),
+        _EMERGENCE.title: _emergence(model, values),
     }
+
+
+def _emergence(model: Multilinear, values: Values) -> Drawn:
+    """Skills whose functions are smaller by the rate factor, until the last is learned: gradient flow, closed form."""
+    factor, target, rate = values["rate_factor"], values["target"], values["learning_rate"]
+    steps = np.linspace(0.0, _last_step(model, factor), _TIMES)
+    begin = np.sqrt(_INITIAL / factor)
+    skills = [scaled_skill(factor, frequency=float(each), target=target) for each in model.frequency(_RANKS)]
+    flows = [each.solve(steps, begin, [begin], learning_rate=rate, accuracy=1e-5) for each in skills]
+    found = [each["strength"].values / target for each in flows]
+    closed = model.emergence("time", _RANKS, steps, calibration=factor) / target
+    return Drawn(*({"x": steps, **dict(zip(_NAMES, each, strict=True))} for each in (found, closed)))
+
+
+def _last_step(model: Multilinear, factor: float) -> int:
+    return int(1.2 * float(model.emergence_point("time", _RANKS[-1], 0.99, calibration=factor)))
 
 
 def _lines(values: Values) -> str:
     own = arguments(values, "skill_exponent", "target", "learning_rate")
     return (
-        "import numpy as np\nfrom dynascope import Multilinear\n\n"
+        "import numpy as np\nfrom dynascope import Multilinear\n"
+        "from dynascope.models.multilinear.extended import scaled_skill\n\n"
         f"model = Multilinear({_COUNT}, initial={_INITIAL:g}, {own})\n"
         f"steps = np.unique(np.geomspace(1, {_STEPS}, {_TIMES}).astype(int))\n"
         f'run = model.simulate({_STEPS}, 0, 1, save_points=steps, precision="float32")\n'
         'print(run["strength"].isel(time=-1).values)\n'
         "times = np.geomspace(1, 1e6, 100)\n"
         'print(model.loss(time=times)[-1], model.scaling_law("time", times)[-1])\n'
-        f'print(model.emergence_point("time", [1, 2, 3, 4], calibration={values["rate_factor"]:g}))'
+        f"factor, target = {values['rate_factor']:g}, {values['target']:g}\n"
+        'print(model.emergence_point("time", [1, 2, 3, 4], calibration=factor))\n'
+        "skill, begin = scaled_skill(factor, frequency=float(model.frequency(1)), target=target), "
+        f"np.sqrt({_INITIAL:g} / factor)\n"
+        f"flow = skill.solve(np.linspace(0, {_last_step(_model(values), values['rate_factor'])}, {_TIMES}), "
+        f"begin, [begin], "
+        f"learning_rate={values['learning_rate']:g}, accuracy=1e-5)\n"
+        'print(flow["strength"].values[-1])'
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynascope.live.families.description import Family, Range, Values, arguments
+from dynascope.live.families.description import Range, Values, arguments
 from dynascope.models.parameters import grid
 from dynascope.models.spring_block import SpringBlock
 
@@ -88,6 +88,3 @@ def lines(values: Values) -> str:
         f'run = chain.simulate({DURATION:g}, {DT:g}, {TRIALS}, save_points={TIMES}, precision="float32")\n'
         'print(run["load"].mean("trial").isel(time=-1).values)'
     )
-
-
-FAMILY = Family("spring–block chain", SLIDERS, (), solve, lines)

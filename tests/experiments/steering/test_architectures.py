@@ -1,0 +1,45 @@
+"""What is claimed of other networks than perceptrons can fail."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from dynascope.experiments.registry import find
+from dynascope.experiments.steering.arms import PLAIN, STEERED, arm_names, build
+
+NAME = "steering/architectures"
+CONFIG = find(NAME).config
+AHEAD = {STEERED: 0.05, PLAIN: 0.0, "dropout 0.1": 0.01, "dropout 0.5": 0.02}
+
+
+@pytest.fixture
+def record():
+    arms = arm_names(CONFIG)
+    shape = (len(CONFIG.data), len(CONFIG.networks), len(CONFIG.wrong), len(arms), CONFIG.seeds)
+    scatter = 0.0005 * np.random.default_rng(0).normal(size=shape)
+    accuracy = 0.4 + np.array([AHEAD.get(each, 0.0) for each in arms])[:, None] + scatter
+    coords = {"data": list(CONFIG.data), "network": list(CONFIG.networks), "wrong": list(CONFIG.wrong), "arm": arms}
+    task = ("data", "network", "wrong")
+    fixed = ((*task, "value", "trial"), np.full((*shape[:3], len(CONFIG.grid), CONFIG.seeds), 0.45))
+    values = {"accuracy": ((*task, "arm", "trial"), accuracy), "fixed": fixed}
+    return xr.Dataset(values, coords=coords | {"value": list(CONFIG.grid)})
+
+
+def test_claims_hold(record, failed):
+    assert failed(NAME, record) == set()
+
+
+@pytest.mark.parametrize(
+    ("arm", "claim"), [("dropout 0.1", "default"), ("dropout 0.5", "default"), (PLAIN, "harmless")]
+)
+@pytest.mark.parametrize("network", CONFIG.networks)
+def test_one_kind_of_network_is_enough_to_fail(arm, claim, network, record, failed):
+    record["accuracy"].loc[{"arm": arm, "network": network}] += 0.1
+    assert failed(NAME, record) == {f"steer-others-{claim}"}
+
+
+@pytest.mark.parametrize("network", CONFIG.networks)
+def test_networks_have_a_curve_and_dropout(network):
+    made = build(network, (3, 10, 10), CONFIG)
+    assert len(made.probes) >= 7
+    assert "dropout" in made.adjustable
