@@ -20,6 +20,7 @@ ROWS = [
     {"experiments"},
     {"results", "report", "cli", "live", "__main__"},
 ]
+_DASK = ("sweep/cluster.py", "sweep/crews.py", "sweep/ssh_worker.py")
 HOMES = {
     "torch": (
         "networks",
@@ -30,8 +31,9 @@ HOMES = {
         "experiments/health",
     ),
     "matplotlib": ("plots", "experiments", "report.py"),
-    "dask": ("sweep/cluster.py",),
-    "distributed": ("sweep/cluster.py",),
+    "dask": _DASK,
+    "dask_jobqueue": _DASK,
+    "distributed": _DASK,
     "bokeh": ("live",),
     "tornado": ("live",),
     "pickle": (),

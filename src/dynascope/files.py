@@ -50,14 +50,14 @@ def sync_folder(path: Path) -> None:
 
 
 @contextmanager
-def scratch_folder(name: str) -> Iterator[Path]:
-    """A folder for the time being, where the system keeps such folders; `remove_leftovers` knows it.
+def scratch_folder(name: str, place: Path | None = None) -> Iterator[Path]:
+    """A folder for the time being, where the system keeps such folders or in `place`; `remove_leftovers` knows it.
 
     >>> with scratch_folder("work") as folder:
     ...     list(folder.iterdir())
     []
     """
-    folder = Path(tempfile.gettempdir()) / _temporary_name(name)
+    folder = (place or Path(tempfile.gettempdir())) / _temporary_name(name)
     folder.mkdir(mode=0o700)
     try:
         yield folder

@@ -146,3 +146,27 @@ def test_watch_says_a_line_when_something_came_in_and_the_price_before_the_start
     code, _, err = sweep("status", "out", "--watch", "--json")
     assert code == 2
     assert "--json must be left out with --watch" in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--jobs", "2"], "--jobs must be left out without --scheduler slurm, where it has no effect"),
+        (["--partition", "short", "--scheduler", "here"], "--partition must be left out without --scheduler slurm"),
+        (["--walltime", "10", "--scheduler", "ssh", "--hosts", "a"], "--walltime must be left out without"),
+        (["--memory", "1GB"], "--memory must be left out without --scheduler slurm"),
+        (["--gpu"], "--gpu must be left out without --scheduler slurm"),
+        (["--hosts", "a", "--scheduler", "slurm", "--jobs", "1"], "--hosts must be left out without --scheduler ssh"),
+        (["--ssh", "ssh -p 1"], "--ssh must be left out without --scheduler ssh"),
+        (["--listen", "127.0.0.1"], "--listen must be left out where workers are not started by slurm or ssh"),
+        (["--scheduler", "slurm"], "--jobs must be given with --scheduler slurm"),
+        (["--scheduler", "ssh"], "--hosts must be given with --scheduler ssh"),
+        (["--scheduler", "ssh", "--hosts", "a", "--timeout", "3"], "--timeout must be left out where the sweep has a"),
+        (["--scheduler", "slurm", "--jobs", "0"], "jobs must be"),
+        (["--scheduler", "ssh", "--hosts", "a,,b"], "hosts must be a word without spaces"),
+    ],
+)
+def test_options_of_slurm_and_ssh_without_effect_are_refused(sweep, options, message):
+    status, _, err = sweep("experiments_for_cli:half", "--grid", "x=1", *options)
+    assert status == 2
+    assert message in " ".join(err.split())

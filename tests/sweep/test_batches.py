@@ -5,6 +5,7 @@ import hashlib
 import json
 import random
 import struct
+import tracemalloc
 import zlib
 
 import numpy as np
@@ -150,17 +151,40 @@ BODIES = [
 ]
 
 
-@pytest.mark.parametrize("body", BODIES)
-def test_a_batch_whose_sums_are_right_and_whose_content_is_not_is_refused(tmp_path, body):
-    head = json.dumps({"keys": ["a1"], "failures": {}, "seconds": 1.0, "ended": 0.0}).encode()
+def forged(path, body, **more):
+    """A batch of any content, whose sums are right."""
+    head = json.dumps({"keys": ["a1"], "failures": {}, "seconds": 1.0, "ended": 0.0} | more).encode()
     sums = [hashlib.blake2b(body, digest_size=16).digest()]
     sums.append(hashlib.blake2b(struct.pack("<Q", len(body)) + sums[0] + head, digest_size=16).digest())
-    path = tmp_path / "batches.bin"
     path.write_bytes(struct.pack("<8sIQ16s16s", b"\x89DSB\r\n\x1a\n", len(head), len(body), *sums) + head + body)
     (batch,) = scan(path)
+    return batch
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_a_batch_whose_sums_are_right_and_whose_content_is_not_is_refused(tmp_path, body):
+    batch = forged(tmp_path / "batches.bin", body)
     assert batch.head.keys == ["a1"]
     with pytest.raises(ValueError, match=r"batches\.bin"):
         batch.stacks()
+
+
+def test_a_body_is_never_unpacked_into_more_than_its_head_says(tmp_path, monkeypatch):
+    """A bomb of 100 kB that would become 100 MB takes as much memory as the head admits, and no more."""
+    layout = b"[]"
+    bomb = zlib.compress(len(layout).to_bytes(8, "little") + layout + bytes(10**8))
+    assert len(bomb) < 10**5 + 1000
+    monkeypatch.setattr("dynascope.sweep.batches.UNSAID", 10**6)
+    for said in ({"size": 1000}, {}):
+        batch = forged(tmp_path / "batches.bin", bomb, **said)
+        tracemalloc.start()
+        with pytest.raises(ValueError, match=r"batches\.bin.*does not end after 10+ bytes, as it says"):
+            batch.stacks()
+        assert tracemalloc.get_traced_memory()[1] < 5e6
+        tracemalloc.stop()
+    assert forged(tmp_path / "batches.bin", bomb, size=10**8 + 10).stacks() == []
+    with pytest.raises(MemoryError, match=r"batches\.bin.*needs 1e\+06 GB of memory, and .* GB are free"):
+        forged(tmp_path / "batches.bin", bomb, size=10**15).stacks()
 
 
 def test_bytes_of_any_kind_are_no_batch(tmp_path):

@@ -23,7 +23,7 @@ from dynascope.cli.terminal import plain_console
 from dynascope.experiments.registry import find, names
 from dynascope.progress import duration, progress_bar
 from dynascope.records import Json, save, to_json
-from dynascope.sweep import asked, gather, status
+from dynascope.sweep import Slurm, Ssh, asked, gather, status
 from dynascope.sweep import sweep as run_sweep
 from dynascope.sweep.running import HERE, watch_status
 from dynascope.sweep.workload import Workload, as_workload
@@ -48,10 +48,20 @@ Folder = Annotated[Path, typer.Argument(help="The folder of the sweep.")]
 Scheduler = Annotated[
     str | None,
     typer.Option(
-        help="Address of a Dask scheduler (tls://host:8786), its .json file, or: here. A worker on each core."
+        help="here, slurm, ssh, a Dask scheduler's address (tls://host:8786) or .json file; else a worker on each core."
     ),
 ]
-Workers = Annotated[int | None, typer.Option(help="Number of workers started on this machine.")]
+Workers = Annotated[int | None, typer.Option(help="Number of workers on this machine, in each job, or on each host.")]
+Jobs = Annotated[
+    int | None, typer.Option(help="slurm: number of jobs at a time; one that ends is followed by another.")
+]
+Partition = Annotated[str | None, typer.Option(help="slurm: where the jobs go.")]
+Walltime = Annotated[str | None, typer.Option(help="slurm: time of a job, hours:minutes:seconds; 30 minutes.")]
+Memory = Annotated[str | None, typer.Option(help="slurm: memory of a job, such as 4GB.")]
+Gpu = Annotated[bool, typer.Option("--gpu", help="slurm: each job gets a GPU.")]
+Hosts = Annotated[str | None, typer.Option(help="ssh: machines with a worker each, a,b,c; twice means two.")]
+SshCommand = Annotated[str, typer.Option("--ssh", help="ssh: the program with its options, 'ssh -F config -p 2222'.")]
+Listen = Annotated[str | None, typer.Option(help="slurm, ssh: address of this machine that workers can reach.")]
 Timeout = Annotated[float, typer.Option(help="Seconds to wait for the scheduler's answer.")]
 Trust = Annotated[
     bool, typer.Option("--trust-network", help="Accept a scheduler without TLS, to which anyone can give work.")
@@ -76,7 +86,17 @@ def run(
     scale: Annotated[str, typer.Option(help="Whose config gives an experiment's other parameters.")] = "laptop",
     scheduler: Scheduler = None,
     workers: Workers = None,
-    pack_seconds: Annotated[float, typer.Option(help="Length of a packed task on one core.")] = 30.0,
+    jobs: Jobs = None,
+    partition: Partition = None,
+    walltime: Walltime = None,
+    memory: Memory = None,
+    gpu: Gpu = False,
+    hosts: Hosts = None,
+    ssh: SshCommand = "ssh",
+    listen: Listen = None,
+    pack_seconds: Annotated[
+        float | None, typer.Option(help="Length of a packed task on one core; 30, with a GPU 3000.")
+    ] = None,
     timeout: Timeout = 10.0,
     trust_network: Trust = False,
     price: Annotated[
@@ -99,8 +119,7 @@ def run(
             place,
             seeds=_seeds(seeds),
             fixed={name: _value(text) for name, text in _named("set", fixed or [])},
-            scheduler=scheduler,
-            workers=workers,
+            **_where(context),
             pack_seconds=pack_seconds,
             timeout=timeout,
             trust_network=trust_network,
@@ -170,6 +189,14 @@ def retry(
     ] = None,
     scheduler: Scheduler = None,
     workers: Workers = None,
+    jobs: Jobs = None,
+    partition: Partition = None,
+    walltime: Walltime = None,
+    memory: Memory = None,
+    gpu: Gpu = False,
+    hosts: Hosts = None,
+    ssh: SshCommand = "ssh",
+    listen: Listen = None,
     timeout: Timeout = 10.0,
     trust_network: Trust = False,
     as_json: AsJson = False,
@@ -196,8 +223,7 @@ def retry(
             out,
             seeds=request["seeds"],
             fixed=request["fixed"],
-            scheduler=scheduler,
-            workers=workers,
+            **_where(context),
             timeout=timeout,
             trust_network=trust_network,
             retry=True,
@@ -216,12 +242,43 @@ def gather_results(
     _write(gather(folder), out or folder / "table.nc", as_json=as_json)
 
 
+_SLURM, _SSH = "slurm", "ssh"
+_STARTED = {_SLURM: ("jobs", "partition", "walltime", "memory", "gpu"), _SSH: ("hosts", "ssh")}  # options of each
+
+
 def _refuse_idle(context: typer.Context, scheduler: str | None) -> None:
     """Options about workers and schedulers are for those that there are."""
+    for name, options in _STARTED.items():
+        if scheduler != name:
+            refuse_given(context, options, f"without --scheduler {name}")
+    if scheduler in _STARTED:
+        refuse_given(context, ("timeout", "trust_network"), "where the sweep has a scheduler of its own")
+        return
+    refuse_given(context, ["listen"], "where workers are not started by slurm or ssh")
     if scheduler == HERE:
         refuse_given(context, ("workers", "timeout", "trust_network"), "where this process works itself")
     elif scheduler is None:
         refuse_given(context, ["trust_network"], "without the address of a scheduler")
+
+
+def _where(context: typer.Context) -> dict[str, Any]:
+    """Arguments of `sweep` about who works, from the options of a command."""
+    given = context.params
+    scheduler, workers = given["scheduler"], given["workers"]
+    if scheduler not in _STARTED:
+        return {"scheduler": scheduler, "workers": workers}
+    each = {"workers": 1 if workers is None else workers, "listen": given["listen"]}
+    if scheduler == _SSH:
+        hosts = [host.strip() for host in _required("hosts", given, scheduler).split(",")]
+        return {"scheduler": Ssh(hosts, command=given["ssh"], **each)}
+    _required("jobs", given, scheduler)
+    return {"scheduler": Slurm(**{name: given[name] for name in _STARTED[_SLURM]}, **each)}
+
+
+def _required(name: str, given: dict[str, Any], scheduler: str) -> Any:
+    if given[name] is None:
+        raise ValueError(f"--{name} must be given with --scheduler {scheduler}")
+    return given[name]
 
 
 @contextmanager

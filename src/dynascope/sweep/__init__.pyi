@@ -1,3 +1,5 @@
+from dynascope.sweep.places import Slurm as Slurm
+from dynascope.sweep.places import Ssh as Ssh
 from dynascope.sweep.running import asked as asked
 from dynascope.sweep.running import status as status
 from dynascope.sweep.running import sweep as sweep

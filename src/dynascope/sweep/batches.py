@@ -4,7 +4,8 @@ The results of about a second of work are one batch; those that differ in values
 each variable; and a batch is added to the end of the file in one go:
 
     mark, lengths and sums of head and body    52 bytes
-    head    JSON: addresses of the finished tasks, failures of the others, seconds of work, when it came in
+    head    JSON: addresses of the finished tasks, failures of the others, seconds of work, when it came in, size of
+            the body when it is unpacked
     body    compressed: JSON that says what is stacked how, then the arrays, one after another
 
 - After a kill the file is whole up to the batch that was being written: a tail that is cut short is recognised by the
@@ -37,6 +38,7 @@ from typing import IO, Annotated, Any
 import msgspec
 import numpy as np
 
+from dynascope.budget import free_memory
 from dynascope.files import sync_folder, write_whole
 from dynascope.schema import Whole, content_of, parse_json
 from dynascope.sweep.stacks import Column, FailedTask, Gathering, Stack, words
@@ -46,6 +48,7 @@ _MARK = b"\x89DSB\r\n\x1a\n"
 _START = struct.Struct("<8sIQ16s16s")  # mark, bytes of head and body, sums of body and head
 _LENGTH = struct.Struct("<Q")
 _CHUNK = 1 << 20
+UNSAID = 1 << 30  # bytes of a body at most, where its head does not say
 _TEXT = "text"  # the type of variables that hold words
 Address = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{1,32}$")]  # becomes the name of a file
 
@@ -55,12 +58,14 @@ class Head:
     """What a batch says of itself.
 
     keys: addresses of the results in it. failures: by address. seconds: of work. ended: when, in seconds since 1970.
+    size: bytes of the body when it is unpacked; None where nobody wrote it down yet
     """
 
     keys: list[Address]
     failures: dict[Address, FailedTask]
     seconds: float
     ended: float
+    size: Whole | None = None
 
 
 def _sum(*parts: bytes) -> bytes:
@@ -107,9 +112,9 @@ def as_batch(found: Gathering, seconds: float) -> tuple[Head, bytes]:
     arrays = [each.values for stack in stacks for each in stack.columns.values() if each.values.dtype != object]
     layout = json.dumps([_layout(stack) for stack in stacks], default=vars).encode()
     content = [_LENGTH.pack(len(layout)), layout, *(np.ascontiguousarray(each).tobytes() for each in arrays)]
-    body = zlib.compress(b"".join(content), level=1)
+    body = zlib.compress(whole := b"".join(content), level=1)
     keys = [key for stack in stacks for key in stack.keys]
-    own = Head(keys, found.failures, seconds, time.time())
+    own = Head(keys, found.failures, seconds, time.time(), len(whole))
     head = json.dumps(own, default=vars).encode()
     start = _START.pack(_MARK, len(head), len(body), _sum(body), _sum_of_head(len(body), _sum(body), head))
     return own, start + head + body
@@ -140,9 +145,12 @@ class Batch:
             body = stream.read(self.end - self._body)
         if _sum(body) != self._sum:
             raise ValueError(f"{self} is damaged: it does not match the sum written with it")
+        size = self.head.size
+        if size is not None and size > (free := free_memory()):
+            raise MemoryError(f"{self} needs {size / 1e9:.2g} GB of memory, and {free / 1e9:.2g} GB are free")
         try:
             with content_of(str(self.path)):
-                return self._opened(zlib.decompress(body))
+                return self._opened(_unpacked(body, UNSAID if size is None else size))
         except (zlib.error, struct.error) as error:
             raise ValueError(f"{self} is damaged, or dynascope did not write it: {error}") from error
 
@@ -167,6 +175,15 @@ class Batch:
             stacks.append(Stack(layout.code, keys[:rows], layout.configurations, layout.attributes, columns))
             keys = keys[rows:]
         return stacks
+
+
+def _unpacked(body: bytes, most: int) -> bytes:
+    """Unpack a body, never into more than a number of bytes: a few kB could become gigabytes."""
+    unpacking = zlib.decompressobj()
+    content = unpacking.decompress(body, most + 1)
+    if len(content) > most or not unpacking.eof:
+        raise zlib.error(f"it does not end after {most} bytes, as it says")
+    return content
 
 
 @dataclass(frozen=True)

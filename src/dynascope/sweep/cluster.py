@@ -2,10 +2,11 @@
 
 import logging
 import math
+import os
 import queue
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from urllib.parse import urlsplit
 from dynascope.files import scratch_folder
 from dynascope.schema import read_json
 from dynascope.sweep.batches import Head, as_batch
+from dynascope.sweep.gpus import gpus
 from dynascope.sweep.pack_runner import BATCH_SECONDS, Done, run_batch
 from dynascope.sweep.plan import Task
 from dynascope.sweep.source import home_module, source_digest
@@ -46,7 +48,12 @@ Pack = Sequence[Task]
 
 
 def run_on_cluster(
-    workload: Workload, packs: Sequence[Pack], client: distributed.Client, *, code: str
+    workload: Workload,
+    packs: Sequence[Pack],
+    client: distributed.Client,
+    *,
+    code: str,
+    check: Callable[[bool], None] = lambda arrived: None,
 ) -> Iterator[tuple[Head, bytes]]:
     """Yield batches of results and what they hold, as they come.
 
@@ -55,19 +62,25 @@ def run_on_cluster(
     pile up, and a batch that kills its worker is not confused with one that waited behind it. A batch whose worker dies
     is run again elsewhere; one that takes worker after worker with it is split, down to the pack at fault, which is
     given up.
+
+    check: called again and again, and told whether a batch has come in; raises where no more can be expected
     """
     # bytes, which the scheduler need not be able to open, and which Dask does not search for tasks of its own
     parcel = distributed.protocol.pickle.dumps((workload, code))
+    most = None  # configurations that fit into memory at once, where more did not
     waiting, suspects = deque(packs), deque[list[Pack]]()
     running: dict[_Future, list[Pack]] = {}
     arrived: queue.Queue[_Future] = queue.Queue()
     seconds = math.inf  # that a pack took, of the batch that came last
 
     def submit() -> None:
-        while (waiting or suspects) and len(running) < (threads := _threads(client)):
+        able = _with_gpu(client) if workload.gpu else 0
+        while (waiting or suspects) and len(running) < (threads := able or _threads(client)):
             batch = suspects.popleft() if suspects else _next_batch(waiting, seconds, threads)
             key = f"batch-{batch[0][0].key}-{time.time():.6f}"
-            future = client.submit(_run_parcel, parcel, distributed.protocol.pickle.dumps(batch), key=key)
+            content = distributed.protocol.pickle.dumps(batch)
+            needs = {"GPU": 1} if able else None
+            future = client.submit(_run_parcel, parcel, content, most, key=key, resources=needs)
             running[future] = batch
             future.add_done_callback(arrived.put)
 
@@ -76,6 +89,7 @@ def run_on_cluster(
         try:
             future = arrived.get(timeout=WAKE)
         except queue.Empty:
+            check(False)
             submit()  # workers may have joined
             continue
         batch = running.pop(future)
@@ -84,11 +98,12 @@ def run_on_cluster(
         if done is None:
             suspects.extend(_parts(batch))
         else:
-            seconds = done.head.seconds / done.packs or math.inf
+            seconds, most = done.head.seconds / done.packs or math.inf, _least(most, done.most)
             waiting.extendleft(reversed(batch[done.packs :]))
         submit()  # before the results are written, so that workers need not wait for the disk
         if done is not None:
             yield done.head, done.batch
+        check(done is not None)
 
 
 def _next_batch(waiting: deque[Pack], seconds: float, threads: int) -> list[Pack]:
@@ -114,6 +129,21 @@ def _parts(batch: list[Pack]) -> list[list[Pack]]:
     return [batch[at : at + length] for at in range(0, len(batch), length)]
 
 
+def _least(*known: int | None) -> int | None:
+    """The smallest number that is known, if any is."""
+    return min((each for each in known if each is not None), default=None)
+
+
+def _with_gpu(client: distributed.Client) -> int:
+    """Workers that have a GPU for themselves."""
+    assert client.scheduler is not None, "it is connected"
+    try:
+        workers = client.sync(client.scheduler.identity)["workers"].values()
+    except (OSError, distributed.CancelledError) as error:
+        raise ConnectionError(f"the scheduler went away ({error}); finished results are kept") from error
+    return sum(bool(each["resources"].get("GPU")) for each in workers)
+
+
 def _threads(client: distributed.Client) -> int:
     """Threads of all workers; one while there are none yet."""
     try:
@@ -122,12 +152,12 @@ def _threads(client: distributed.Client) -> int:
         raise ConnectionError(f"the scheduler went away ({error}); finished results are kept") from error
 
 
-def _run_parcel(parcel: bytes, batch: bytes) -> Done:
+def _run_parcel(parcel: bytes, batch: bytes, most: int | None) -> Done:
     """Run a batch on a worker, which must hold the same source as the program that asked."""
     workload, code = distributed.protocol.pickle.loads(parcel)
     if home_module(workload.origin) != "__main__" and source_digest(workload.origin) != code:
         raise RuntimeError(f"a worker has another version of {workload.name}")
-    return run_batch(workload, distributed.protocol.pickle.loads(batch), code)
+    return run_batch(workload, distributed.protocol.pickle.loads(batch), code, most)
 
 
 def _done(future: _Future, batch: list[Pack], name: str, code: str) -> Done | None:
@@ -153,15 +183,18 @@ def _done(future: _Future, batch: list[Pack], name: str, code: str) -> Done | No
 
 @contextmanager
 def connected(
-    scheduler: object, *, workers: int | None, timeout: float, trust_network: bool
+    scheduler: object, *, workers: int | None, timeout: float, trust_network: bool, gpu: bool = False
 ) -> Iterator[distributed.Client]:
-    """Connect to a scheduler: an address, a scheduler file, a client or cluster of Dask; None starts one here."""
+    """Connect to a scheduler: an address, a scheduler file, a client or cluster of Dask; None starts one here.
+
+    gpu: whether workers that are started here get a GPU each, if this machine has some
+    """
     with ExitStack() as stack:
         if isinstance(scheduler, distributed.Client):
             yield scheduler
             return
         if scheduler is None:
-            target: object = stack.enter_context(_local_cluster(workers))
+            target: object = stack.enter_context(_local_cluster(workers, gpu))
         else:
             target = scheduler if hasattr(scheduler, "scheduler_address") else address_of(scheduler, trust_network)
         try:
@@ -179,7 +212,7 @@ def connected(
         yield stack.enter_context(client)
 
 
-_SETTINGS = {
+SETTINGS = {
     "distributed.deploy.lost-worker-timeout": "1h",  # a slow machine takes its time to restart
     "distributed.scheduler.http.routes": [],  # pages that anyone on this machine could open
     "distributed.worker.http.routes": [],
@@ -187,24 +220,42 @@ _SETTINGS = {
 
 
 @contextmanager
-def _local_cluster(workers: int | None) -> Iterator[distributed.LocalCluster]:
-    """Start one process with one thread for each core, on the loopback interface, without a dashboard.
+def started(
+    workers: Sequence[dict[str, object]], scratch: Path, security: distributed.Security, host: str = "127.0.0.1"
+) -> Iterator[distributed.SpecCluster]:
+    """Start a scheduler in this process, and processes with one thread as workers; none has a dashboard.
+
+    workers: what each has for itself, options of Dask's `Nanny`
+    """
+    settings = SETTINGS | {"temporary-directory": str(scratch)}  # of the scheduler, too
+    with dask.config.set(settings), _whole(workers, scratch, security, host) as cluster:
+        yield cluster
+
+
+@contextmanager
+def _local_cluster(workers: int | None, gpu: bool) -> Iterator[distributed.SpecCluster]:
+    """Start one process with one thread for each core, or for each GPU, on the loopback interface.
 
     They speak TLS with certificates made for this run alone: loopback is open to everyone on the machine, and Dask
     runs whatever it receives.
     """
-    with (
-        scratch_folder("dynascope-sweep") as scratch,
-        dask.config.set(_SETTINGS | {"temporary-directory": str(scratch)}),  # of the scheduler, too
-        _whole(workers, scratch) as cluster,
-    ):
+    own = [each.worker() for each in gpus()] if gpu else []
+    if own and workers is not None and workers > len(own):
+        raise ValueError(
+            f"workers must be at most {len(own)}, one for each GPU of this machine, got {workers}; an experiment that "
+            "must not use them runs where CUDA_VISIBLE_DEVICES is empty"
+        )
+    own = own[:workers] or [{}] * (workers or os.cpu_count() or 1)
+    with scratch_folder("dynascope-sweep") as scratch, started(own, scratch, certificates(scratch)) as cluster:
         yield cluster
 
 
-def _whole(workers: int | None, scratch: Path) -> distributed.LocalCluster:
+def _whole(
+    workers: Sequence[dict[str, object]], scratch: Path, security: distributed.Security, host: str
+) -> distributed.SpecCluster:
     """Start the cluster beside this thread: who interrupts it waits until there is something to close."""
     with ThreadPoolExecutor(1) as beside:
-        starting = beside.submit(_started, workers, scratch)
+        starting = beside.submit(_started, workers, scratch, security, host)
         try:
             return starting.result()
         except BaseException:
@@ -213,24 +264,25 @@ def _whole(workers: int | None, scratch: Path) -> distributed.LocalCluster:
             raise
 
 
-def _started(workers: int | None, scratch: Path) -> distributed.LocalCluster:
+def _started(
+    workers: Sequence[dict[str, object]], scratch: Path, security: distributed.Security, host: str
+) -> distributed.SpecCluster:
     """Start the cluster; where workers are killed meanwhile, Dask gives up, and it is started again."""
+    common = {"host": host, "protocol": "tls://", "security": security, "dashboard": False}
+    scheduler = {
+        "allowed_failures": ALLOWED_DEATHS,
+        "dashboard_address": "127.0.0.1:0",  # Dask listens there all the same, else to the whole network
+        "port": 0,
+    }
+    # nothing is spilled: Dask would write pickles to disk
+    worker = common | {"nthreads": 1, "memory_limit": 0, "local_directory": str(scratch), "silence_logs": "CRITICAL"}
     for left in reversed(range(ALLOWED_STARTS)):
         try:
-            return distributed.LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,
-                host="127.0.0.1",
-                protocol="tls://",
-                security=_certificates(scratch),
+            return distributed.SpecCluster(
+                {number: {"cls": distributed.Nanny, "options": worker | own} for number, own in enumerate(workers)},
+                {"cls": distributed.Scheduler, "options": common | scheduler},
+                security=security,
                 silence_logs=logging.CRITICAL,
-                memory_limit=0,  # nothing is spilled: Dask would write pickles to disk
-                local_directory=str(scratch),
-                scheduler_kwargs={
-                    "allowed_failures": ALLOWED_DEATHS,
-                    "dashboard": False,
-                    "dashboard_address": "127.0.0.1:0",  # Dask listens there all the same, else to the whole network
-                },
             )
         except (RuntimeError, OSError, TimeoutError, ValueError) as error:
             cause = str(error) or type(error).__name__
@@ -242,7 +294,7 @@ def _started(workers: int | None, scratch: Path) -> distributed.LocalCluster:
     raise AssertionError("not reached")
 
 
-def _certificates(scratch: Path) -> distributed.Security:
+def certificates(scratch: Path) -> distributed.Security:
     """Certificates for one run, in files: of those in memory Dask makes files anywhere for a moment."""
     try:
         made = distributed.Security.temporary()
@@ -251,11 +303,17 @@ def _certificates(scratch: Path) -> distributed.Security:
             'scheduler must be "here" where cryptography is not installed, which makes the workers safe from others on '
             "this machine; install it: pip install 'dynascope[sweep]'"
         ) from error
-    key, certificate = scratch / "key.pem", scratch / "certificate.pem"
-    key.write_text(made.tls_client_key)
-    certificate.write_text(made.tls_ca_file)
-    own = {f"tls_{role}_{kind}": str(path) for role in _ROLES for kind, path in (("key", key), ("cert", certificate))}
-    return distributed.Security(require_encryption=True, tls_ca_file=str(certificate), **own)
+    return in_files(scratch, made.tls_client_key, made.tls_ca_file)
+
+
+def in_files(scratch: Path, key: str, certificate: str) -> distributed.Security:
+    """One key and one certificate, by which all processes of a run know each other, written to a folder."""
+    files = {"key": scratch / "key.pem", "cert": scratch / "certificate.pem"}
+    for path, text in zip(files.values(), (key, certificate), strict=True):
+        path.touch(mode=0o600)
+        path.write_text(text)
+    own = {f"tls_{role}_{kind}": str(path) for role in _ROLES for kind, path in files.items()}
+    return distributed.Security(require_encryption=True, tls_ca_file=str(files["cert"]), **own)
 
 
 def address_of(scheduler: object, trust_network: bool) -> str:
@@ -280,8 +338,8 @@ anyone on the network or the machine; set up TLS (docs/sweep.md), or say that al
         complete = False
     if not complete:
         raise ValueError(
-            'scheduler must be "here", an address such as tls://host:8786, or the .json file that a scheduler wrote, '
-            f"got {str(scheduler)!r}"
+            'scheduler must be "here", an address such as tls://host:8786, the .json file that a scheduler wrote, or '
+            f"Slurm(jobs=…) or Ssh([…]), got {str(scheduler)!r}"
         )
     if parts.scheme == "tcp" and not trust_network:
         raise ValueError(

@@ -7,7 +7,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -20,14 +20,17 @@ from dynascope.progress import PATIENCE, progress_bar, shown
 from dynascope.records import Json
 from dynascope.sweep.batches import Head
 from dynascope.sweep.folder import DAMAGED, RESULTS, SweepFolder
+from dynascope.sweep.gpus import gpus
 from dynascope.sweep.pace import estimate, seconds_each, seconds_left
 from dynascope.sweep.pack_runner import run_batch
+from dynascope.sweep.places import Slurm, Ssh
 from dynascope.sweep.plan import Grid, Plan, Seeds, Task, as_text, make_packs, make_plan, seconds_of
 from dynascope.sweep.stacks import Failure
 from dynascope.sweep.table import FAILED, FINISHED, MISSING, counted, gathered, outcomes
 from dynascope.sweep.workload import Workload, as_workload
 
 HERE = "here"
+ON_CORE, ON_GPU = 30.0, 3000.0  # seconds that a pack takes on one core, and one that a GPU runs would take there
 
 
 def sweep(
@@ -40,7 +43,7 @@ def sweep(
     scheduler: object = None,
     workers: Given[int | None] = None,
     retry: Given[bool] = False,
-    pack_seconds: Given[float] = 30.0,
+    pack_seconds: Given[float | None] = None,
     timeout: Given[float] = 10.0,
     trust_network: Given[bool] = False,
     price: Given[float | None] = None,
@@ -51,14 +54,15 @@ def sweep(
 
     experiment: a function of one configuration, a `Workload`, a model family, or an experiment of the registry
     grid: lists of values, {"slope": [0, 0.5]}: all combinations; or a list of configurations
-    out: folder for results. What lies there under the same source, configuration and seed is not computed again.
+    out: folder for results; what lies there under the same source, configuration and seed is kept
     seeds: how many (from 0), or a list; without it the experiment's own
     fixed: values of parameters that do not vary
-    scheduler: None starts one worker with one thread on each core; "here" works in this process, without Dask; the
-        address of a Dask scheduler (tls://host:8786), the .json file it wrote, or a Dask client or cluster
+    scheduler: None starts one worker with one thread on each core; "here" works in this process, without Dask;
+        `Slurm(jobs=4)` and `Ssh(["node1"])` start workers elsewhere; else the address of a Dask scheduler
+        (tls://host:8786), the .json file it wrote, or a Dask client or cluster
     workers: number of workers started on this machine
     retry: also run again what failed before, with the code as it is now; what is finished stays
-    pack_seconds: configurations that can be trained together are packed into tasks of about this length on one core
+    pack_seconds: length of packs on one core; 30 if not given, on GPUs 3000
     timeout: seconds to wait for the scheduler's answer
     trust_network: also accept a scheduler without TLS: whoever reaches it runs code as you
     price: of one worker for an hour; then what the sweep will take and cost is said first
@@ -81,7 +85,6 @@ def sweep(
         )
     workload = as_workload(experiment)
     plan = make_plan(workload, grid, seeds=seeds, fixed=fixed)
-    size = scalar("pack_seconds", pack_seconds, above=0.0)
     where = _Where(
         scheduler,
         None if workers is None else count("workers", workers),
@@ -89,6 +92,7 @@ def sweep(
         flag("trust_network", trust_network),
         None if price is None else scalar("price", price, at_least=0.0),
     )
+    size = where.pack_seconds(workload) if pack_seconds is None else scalar("pack_seconds", pack_seconds, above=0.0)
     if scheduler is not None and workers is not None:
         raise ValueError(f"workers must be left out: none are started on this machine with scheduler={scheduler!r}")
     if isinstance(scheduler, str | os.PathLike) and scheduler != HERE:  # refused before the folder is touched
@@ -137,7 +141,15 @@ class _Where:
         """How many there will be; None on a scheduler that others started."""
         if self.scheduler is None:
             return self.workers or os.cpu_count()
+        if isinstance(self.scheduler, Slurm | Ssh):
+            return self.scheduler.size
         return 1 if self.scheduler == HERE else None
+
+    def pack_seconds(self, workload: Workload) -> float:
+        """How long a pack takes on one core; a GPU is as fast as many."""
+        near = self.scheduler is None or self.scheduler == HERE
+        gpu = bool(gpus()) if near else isinstance(self.scheduler, Slurm) and bool(self.scheduler.gpu)
+        return ON_GPU if workload.gpu and gpu else ON_CORE
 
 
 def _reference(experiment: object) -> dict[str, str] | None:
@@ -180,7 +192,7 @@ def _compute(
     total = sum(map(len, packs))
     each = _seconds_each(workload, packs, folder)
     _say_estimate(total, each, where, progress)
-    runs = closing(_runs(workload, packs, where, plan.code))  # workers go at once where writing fails
+    runs = closing(_runs(workload, packs, where, plan.code, folder.path))  # workers go at once where writing fails
     with progress_bar(f"sweep {plan.name}", total, progress) as report, runs as arriving:
         done = 0
         for head, batch in arriving:
@@ -220,21 +232,33 @@ def _counts(states: dict[str, str]) -> str:
 
 
 def _runs(
-    workload: Workload, packs: Sequence[Sequence[Task]], where: _Where, code: str
+    workload: Workload, packs: Sequence[Sequence[Task]], where: _Where, code: str, folder: Path
 ) -> Generator[tuple[Head, bytes], None, None]:
     if where.scheduler == HERE:
-        at = 0
+        at, most = 0, None
         while at < len(packs):
-            done = run_batch(workload, packs[at:], code)
-            at += done.packs
+            done = run_batch(workload, packs[at:], code, most)
+            at, most = at + done.packs, done.most
             yield done.head, done.batch
         return
     from dynascope.sweep.cluster import connected, run_on_cluster  # noqa: PLC0415 (Dask takes half a second)
 
-    with connected(
-        where.scheduler, workers=where.workers, timeout=where.timeout, trust_network=where.trust_network
-    ) as client:
-        yield from run_on_cluster(workload, packs, client, code=code)
+    with ExitStack() as stack:
+        scheduler, more = where.scheduler, {}
+        if isinstance(scheduler, Slurm | Ssh):
+            crews = import_module("dynascope.sweep.crews")
+            crew = stack.enter_context(crews.hired(scheduler, folder, gpu=workload.gpu))
+            scheduler, more = crew.cluster, {"check": crew.check}
+        client = stack.enter_context(
+            connected(
+                scheduler,
+                workers=where.workers,
+                timeout=where.timeout,
+                trust_network=where.trust_network,
+                gpu=workload.gpu,
+            )
+        )
+        yield from run_on_cluster(workload, packs, client, code=code, **more)
 
 
 def asked(out: str | os.PathLike[str]) -> dict[str, Json]:

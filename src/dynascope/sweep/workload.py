@@ -37,6 +37,9 @@ class Workload:
     shared: parameters whose values are equal in a pack (batch size, width, data set)
     seconds: cost of one configuration on one core, a number or a function of the configuration; packs are sized by it.
         None: a pack is one configuration.
+    gpu: runs on a GPU where there is one, so that each gets a worker of its own
+    memory: bytes that one configuration takes on it, a number or a function of the configuration; a pack that needs
+        more than there are is run in parts. None: in halves, if memory is full.
     name: for people; the name of `run` if not given
 
     >>> def decays(pack):
@@ -50,12 +53,16 @@ class Workload:
     shared: tuple[str, ...] = ()
     seconds: float | Callable[[Configuration], float] | None = None
     name: str = ""
+    gpu: bool = False
+    memory: float | Callable[[Configuration], float] | None = None
     origin: object = field(default=None, compare=False)  # whose source decides the address; `run` if not given
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.shared if name not in self.defaults]
         if unknown:
             raise ValueError(f"shared must name parameters out of {', '.join(self.defaults)}, got {unknown[0]!r}")
+        if self.memory is not None and not self.gpu:
+            raise ValueError("memory must be left out where gpu is False: it is that of a GPU")
         if not self.name:
             object.__setattr__(self, "name", getattr(self.run, "__qualname__", type(self.run).__name__))
         if self.origin is None:
@@ -135,7 +142,9 @@ def as_workload(experiment: object, scale: str = "laptop") -> Workload:
             return as_workload(own)
         config = experiment.settings(scale)
         defaults = {each.name: getattr(config, each.name) for each in dataclasses.fields(config)}
-        return Workload(OfExperiment(experiment.record, config), defaults, name=experiment.title, origin=experiment.run)
+        gpu = "torch" in getattr(experiment, "needs", ())  # networks are trained on a GPU where there is one
+        run = OfExperiment(experiment.record, config)
+        return Workload(run, defaults, name=experiment.title, origin=experiment.run, gpu=gpu)
     if inspect.isclass(experiment) and hasattr(experiment, "simulate"):
         defaults = _parameters(experiment) | _parameters(experiment.simulate)
         return Workload(OfModel(experiment), defaults, name=experiment.__name__, origin=experiment)

@@ -136,12 +136,33 @@ def seconds(settings: Mapping[str, Any]) -> float:
     True
     """
     x = data_set(settings["data"], settings["size"], settings["samples"], settings["tested"])[0]
-    weights = settings["width"] * (np.prod(x.shape[1:]) + (settings["depth"] - 1) * settings["width"])
+    weights = _numbers(settings)[1]
     _, steps = batches(len(x), settings["batch_size"], settings["epochs"])
     return float(6 * weights * len(x) * settings["epochs"] / 1e10 + 1e-4 * steps + 1e-2)
 
 
-phase_training = Workload(train, DEFAULTS, shared=SHARED, seconds=seconds, name="phase_training")
+def memory(settings: Mapping[str, Any]) -> float:
+    """Rough number of bytes of one network in training: 7 numbers for each feature of a batch, 8 for each weight.
+
+    >>> digits = DEFAULTS | {"data": "digits", "size": 0, "samples": 0}
+    >>> memory(digits | {"depth": 3}) < memory(digits)
+    True
+    """
+    features, weights = _numbers(settings)  # 6.3 to 7.1 numbers for each feature were measured, widths 100 and 300
+    return 4.0 * (7 * features + 8 * weights)
+
+
+def _numbers(settings: Mapping[str, Any]) -> tuple[int, int]:
+    """Features of all samples of a batch in all layers, and weights, of one network."""
+    x = data_set(settings["data"], settings["size"], settings["samples"], settings["tested"])[0]
+    width, depth = settings["width"], settings["depth"]
+    features = min(settings["batch_size"], len(x)) * width * depth
+    return features, width * (int(np.prod(x.shape[1:])) + (depth - 1) * width)
+
+
+phase_training = Workload(
+    train, DEFAULTS, shared=SHARED, seconds=seconds, name="phase_training", gpu=True, memory=memory
+)
 
 
 def run_grid(grid: Mapping[str, Sequence[Any]], *, seeds: int, fixed: Mapping[str, Any]) -> xr.Dataset:
@@ -177,6 +198,4 @@ def run_grid(grid: Mapping[str, Sequence[Any]], *, seeds: int, fixed: Mapping[st
 
 def _at_once(settings: Configuration) -> int:
     """How many networks to train side by side: what keeps a CPU's cache warm, and a GPU busy."""
-    x = data_set(settings["data"], settings["size"], settings["samples"], settings["tested"])[0]
-    values = min(settings["batch_size"], len(x)) * settings["width"] * settings["depth"]
-    return max(1, int(_VALUES[networks.device(None).split(":")[0]] // values))
+    return max(1, int(_VALUES[networks.device(None).split(":")[0]] // _numbers(settings)[0]))
