@@ -238,7 +238,7 @@ async def _closed(_shelf, door, host, _browser, told):
 
 @given(st.lists(_readable, max_size=2), options("live", base={"--port": "0"}))
 def test_live(folders, more):
-    with mock.patch("dynascope.live.server._serve", _closed):
+    with mock.patch("dynascope.live.server._serve", _closed), mock.patch("signal.raise_signal"):
         _run("live", *folders, *more)
 
 

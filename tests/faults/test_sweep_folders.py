@@ -263,10 +263,10 @@ def test_workers_killed_while_the_cluster_starts_do_not_end_the_sweep(tmp_path, 
 
 
 def test_the_cluster_says_so_where_workers_never_start(tmp_path, monkeypatch):
-    def fail(**_):
+    def fail(*_, **__):
         raise RuntimeError("Nanny failed to start.")
 
-    monkeypatch.setattr(distributed, "LocalCluster", fail)
+    monkeypatch.setattr(distributed, "SpecCluster", fail)
     with pytest.raises(ConnectionError, match="workers could not be started on this machine, 5 times"):
         sweep(half, GRID, tmp_path)
     assert not Path(tmp_path / "results").exists()

@@ -56,26 +56,26 @@ class _Whose(TypedDict):
 class Ensemble:
     """A network that is trained several times side by side, each trial with its own start, batches and settings.
 
-    network: one of `dynascope.networks`; it gives the shape, its own weights are not used
+    network: one of `dynascope.networks`; its own weights are not used
     trials: how many, or a list of their numbers; trial i is the same in every list, and may come again
     learning_rate: of all trials, or one for each
     batch_size: samples in a step
     seed: trial i starts from, and draws its batches and noise from, (seed, i) alone
     optimizer: sgd, adam or adamw (β = 0.9, 0.999)
-    momentum: of sgd; one number or one for each trial
+    momentum: of sgd; one or one each
     weight_decay: weight_decay·w is added to the gradient, under adamw learning_rate·weight_decay·w is subtracted from w
-    label_noise: share of each batch's labels that is drawn anew from all classes; one number or one for each trial
-    input_noise: Gaussian noise on each batch, in units of the inputs' standard deviation; one number or one each
+    label_noise: share of each batch's labels that is drawn anew from all classes; one or one each
+    input_noise: Gaussian noise on each batch, in units of the inputs' deviation; one or one each
     vary: settings of the network that differ between trials, such as {"slope": [0, 0.5], "dropout": [0, 0.1]}
     loss: cross_entropy, or mse: half the mean square of outputs − target_scale·(one-hot label, or target)
-    sampling: replacement draws each sample independently; shuffled goes through a new permutation each epoch
-    trained: all layers, or the last linear one only, which makes a linear model of the first features
+    sampling: replacement draws each sample independently; shuffled permutes them each epoch
+    trained: all layers, or the last linear one only
     precision: float32 or float64
-    products: how exact products and convolutions are in training: usual (as PyTorch is set), full, tf32, bfloat16
-    way: to step all trials: stacked, unfolded, in turn, compiled; the fastest, by a short trial on a GPU, if auto
+    products: how exact they are in training: usual (as PyTorch is set), full, tf32, bfloat16
+    way: to step trials: stacked, unfolded, in turn, compiled; auto finds the fastest on a GPU
     device: cpu, cuda, cuda:1, …; a GPU if there is one
 
-    Fails where a trial's memory does not fit beside the others'. More: docs/networks.md.
+    Fails where memory does not suffice. More: docs/networks.md.
 
     >>> from dynascope.data import geomnist
     >>> from dynascope.networks import LeNet
