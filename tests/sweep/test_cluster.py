@@ -1,5 +1,6 @@
 """Sweeps on Dask: workers that are killed, programs that are stopped, schedulers that run elsewhere or not at all."""
 
+import gc
 import importlib
 import json
 import os
@@ -277,6 +278,25 @@ def test_an_unreachable_scheduler_is_said_at_once_and_finished_results_are_kept(
     assert time.monotonic() - begun < 5
     assert status(tmp_path)["finished"] == 1
     assert gather(tmp_path)["outcome"].values.tolist() == ["finished", "missing"]
+
+
+def test_a_client_that_could_not_connect_is_gone_before_the_next_loop_starts(tmp_path, monkeypatch):
+    def clients():
+        return [each for each in gc.get_objects() if type(each) is distributed.Client]
+
+    def start(*_, **__):
+        raise KeyError(len(clients()))
+
+    monkeypatch.setattr(distributed, "SpecCluster", start)
+    gc.disable()
+    try:
+        with pytest.raises(ConnectionError):
+            sweep(walk, GRID, tmp_path, scheduler="tcp://127.0.0.1:1", timeout=0.1, trust_network=True)
+        assert clients()
+        with pytest.raises(KeyError, match="0"):
+            sweep(walk, GRID, tmp_path, scheduler=None, workers=1)
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Packs on Dask: a cluster of this machine's cores, or one that runs already. The only file that knows Dask."""
 
+import gc
 import logging
 import math
 import os
@@ -197,6 +198,7 @@ def connected(
             target: object = stack.enter_context(_local_cluster(workers, gpu))
         else:
             target = scheduler if hasattr(scheduler, "scheduler_address") else address_of(scheduler, trust_network)
+        _forget_clients()
         try:
             client = distributed.Client(target, timeout=timeout, set_as_default=False)
         except (OSError, TimeoutError) as error:
@@ -277,6 +279,7 @@ def _started(
     # nothing is spilled: Dask would write pickles to disk
     worker = common | {"nthreads": 1, "memory_limit": 0, "local_directory": str(scratch), "silence_logs": "CRITICAL"}
     for left in reversed(range(ALLOWED_STARTS)):
+        _forget_clients()
         try:
             return distributed.SpecCluster(
                 {number: {"cls": distributed.Nanny, "options": worker | own} for number, own in enumerate(workers)},
@@ -292,6 +295,11 @@ def _started(
                     'memory? Try fewer workers, or scheduler="here"'
                 ) from error
     raise AssertionError("not reached")
+
+
+def _forget_clients() -> None:
+    """Collect clients that could not connect: found while Dask starts a loop, they wait for it, and it for them."""
+    gc.collect()
 
 
 def certificates(scratch: Path) -> distributed.Security:
