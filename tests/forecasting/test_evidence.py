@@ -6,11 +6,12 @@ import jax.numpy as jnp
 import msgspec
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
 from dynascope.experiments.forecasts.sets import planted
-from dynascope.forecasting import learning
+from dynascope.forecasting import calibrating, learning
 from dynascope.forecasting.candidates import CANDIDATES
-from dynascope.forecasting.evidence import LEVELS, NUMBERS, PRIOR, TOLD, Mixture, load_prior, read_levels
+from dynascope.forecasting.evidence import BANDS, LEVELS, NUMBERS, PRIOR, SORTS, TOLD, Mixture, bands, load_prior
 from dynascope.forecasting.seen import Kind
 
 
@@ -61,18 +62,37 @@ def test_learning_makes_forecasts_better(lesson):
     assert score(200) < 0.75 * score(1)
 
 
-def test_levels_move_until_bands_hold(lesson):
+@pytest.mark.parametrize("tasks", [6, 40])
+def test_bands_hold_on_new_tasks(lesson, tasks, monkeypatch):
+    """Tasks whose curves move by 2 times what was forecast, more in some tasks, less in others."""
+    monkeypatch.setattr(calibrating, "_RATIOS", (1.9, 2.1))
+    monkeypatch.setattr(calibrating, "_UNITS", (0.01, 0.1))
+    rng = np.random.default_rng(tasks)
     prior = learning.learn(lesson, np.ones(len(lesson.last)), steps=2)
-    rng = np.random.default_rng(0)
-    big = lesson.take(rng.integers(0, len(lesson.last), 20_000))
-    too_narrow = np.clip(0.5 + 2 * (rng.random(20_000) - 0.5), 0, 1)  # what happens lies in the tails far too often
-    honest = rng.random(20_000)
-    for below, expected in ((honest, LEVELS), (too_narrow, 0.5 + 2 * (np.array(LEVELS) - 0.5))):
-        moved = learning.calibrated(prior, below, big, np.ones(20_000))
-        levels = read_levels(moved, 2.0, np.array([0.05]))[0]
-        np.testing.assert_allclose(levels, np.clip(expected, 0, 1), atol=0.03)
-    far = read_levels(moved, 1e6, np.array([1e9, 1e-9]))  # beyond the table: its edge
-    assert np.isfinite(far).all()
+    rows = lesson.take(rng.integers(0, len(lesson.last), 200 * tasks))
+    rows = replace(rows, ratio=np.full(len(rows.last), 2.0))
+    normal = np.broadcast_to(ndtri(np.array(LEVELS)), (len(rows.last), len(LEVELS)))
+    inside = []
+    for _ in range(20):
+        task = np.arange(len(rows.last)) % tasks
+        scale = 2 * np.exp(0.5 * rng.standard_normal(tasks))
+        known = replace(rows, happened=scale[task] * rng.standard_normal(len(task)))
+        moved = calibrating.calibrated(prior, normal, known, np.ones(len(task)), task)
+        given = rows.take(np.arange(500))
+        one = np.ones((500, 1))
+        found = bands(Mixture(one, 0 * one, one), given.given, given.last, moved, 2.0)
+        new = 2 * np.exp(0.5 * rng.standard_normal(500)) * rng.standard_normal(500)
+        inside.append([((found[:, low] <= new) & (new <= found[:, -1 - low])).mean() for low in (2, 1, 0)])
+    np.testing.assert_allclose(np.mean(inside, 0), BANDS, atol=0.04)
+
+
+def test_bands_beyond_the_table_are_those_of_its_edge(lesson):
+    prior = load_prior()
+    one = np.ones((len(lesson.last), 1))
+    mixed = Mixture(one, 0 * one, one)
+    far, edge = (bands(mixed, lesson.given, lesson.last, prior, each) for each in (1e6, prior.ratios[-1]))
+    np.testing.assert_array_equal(far, edge)
+    assert (np.diff(far, axis=1) > 0).all()
 
 
 def test_groups_teach_the_same_together_and_alone():
@@ -96,7 +116,7 @@ def test_what_ships_suits_the_candidates_and_stays_small():
     prior = load_prior()
     assert len(prior.candidates) == len(CANDIDATES)
     assert PRIOR.stat().st_size < 16_000
-    for table in np.array(prior.levels):
-        assert (np.diff(table, axis=-1) > 0).all()
+    assert np.shape(prior.factors) == (SORTS, len(prior.ratios), len(prior.units), len(BANDS))
+    assert (np.array(prior.factors) > 0).all()
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(b'{"made": 3}', type=type(prior))

@@ -13,6 +13,7 @@ _ORIGINS = (0.2, 0.35, 0.5, 0.65, 0.8, 0.9)  # of the time seen
 _LATE_LOG = 0.5  # of the time seen: one that begins later is tested from moments between its first record and now
 _LATE = 0.6  # of the way from an origin to now: where a forecast is judged
 _FEWEST = 4  # records before an origin
+_REACH = 3.0  # times as far as a curve has come: no candidate goes further
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ class Backtests:
 def continue_all(seen: Seen, ahead: np.ndarray, candidates: Sequence[Candidate]) -> tuple[np.ndarray, ...]:
     """Mean and spread (curve, candidate, time), plain fits and misfits of all candidates; NaN where one says nothing.
 
-    Means stay within reach: as far from the last value as the curve has come, or would have in so many times its time,
-    but for those of earlier runs, which have seen what comes; and not below what the curve cannot go below.
+    Means stay within reach: some times as far from the last value as the curve has come, or would have in so many times
+    its time, but for those of earlier runs, which have seen what comes; and not below what the curve cannot go below.
     """
     fits = [each.fit(seen, ahead) for each in candidates]
     blank = np.full((len(seen.y), len(ahead)), np.nan)
@@ -46,7 +47,7 @@ def continue_all(seen: Seen, ahead: np.ndarray, candidates: Sequence[Candidate])
     last = seen.last[:, None, None]
     bold = np.array([isinstance(each, Earlier) for each in candidates])[:, None]
     longer = np.maximum(np.log(ahead) / -np.log(np.clip(seen.x[0], BEGUN, 0.999)), 1.0)
-    reach = np.where(bold, np.inf, seen.range[:, None, None] * longer)
+    reach = np.where(bold, np.inf, _REACH * seen.range[:, None, None] * longer)
     return np.maximum(np.clip(mean, last - reach, last + reach), seen.least[:, None, None]), spread, plain, misfit
 
 

@@ -24,11 +24,13 @@ from dynascope.forecasting.seen import Seen
 LEVELS = (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975)
 PRIOR = Path(__file__).with_name("prior.json")
 NUMBERS = ("inputs", "offsets", "outputs", "candidates", "wide")  # that are learnt
-TOLD = -1  # place among the common clues of what the name tells
+BANDS = (0.5, 0.8, 0.95)  # between levels that lie as far from the middle
+_SHARE, TOLD = 10, -1  # places among the common clues of whether it is a share, and of what the name tells
+SORTS = 6  # of quantities: trained on, not said, not trained on; each no share, or one
 _SILENT = -1e9  # score of a candidate that says nothing
 # Of the way ahead: what the law and earlier runs err by besides, for few such runs teach. Set where language models of
-# one size were forecast by those of another.
-DOUBT = 0.09
+# one size were forecast by nothing, and by those of another.
+DOUBT = (0.25, 0.09)
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,10 @@ class Clues:
 
 
 class Prior(msgspec.Struct, frozen=True):
-    """Numbers of the network, and the levels at which its quantiles are read so that bands hold.
+    """Numbers of the network, and the factors by which its bands are widened so that they hold.
 
     ratios: how far ahead, ascending; units: of curves, over their last values, ascending
-    levels: to be read for each of `LEVELS`, (ratio, unit, level)
+    factors: of the half widths of `BANDS`, (sort, ratio, unit, band)
     """
 
     made: str
@@ -65,7 +67,7 @@ class Prior(msgspec.Struct, frozen=True):
     wide: list[float]
     ratios: list[float]
     units: list[float]
-    levels: list[list[list[float]]]
+    factors: list[list[list[list[float]]]]
 
 
 @dataclass(frozen=True)
@@ -156,12 +158,15 @@ def _clues(
         future / 2 * one,
         share * one,
         np.where(share, np.log(size_of(unit, room)) / 3, 0.0),
+        np.arcsinh((seen.last - seen.y[:, 0]) / unit) / 3,  # one that has exploded is above where it began
+        seen.x[seen.y.argmax(1)],
+        seen.x[seen.y.argmin(1)],
         seen.kind.told * one,
     ]
     return Clues(np.nan_to_num(np.stack(own, -1)), np.stack(common, -1), place, seen.noise / unit, unit, plain)
 
 
-def mixture(given: Clues, last: np.ndarray, prior: Prior, *, doubt: float = DOUBT) -> Mixture:
+def mixture(given: Clues, last: np.ndarray, prior: Prior, *, doubt: tuple[float, float] = DOUBT) -> Mixture:
     """Weigh candidates. The last part is a wide one about the last value, for what no candidate foresees.
 
     doubt: 0 where levels are calibrated, which would take it back.
@@ -170,7 +175,7 @@ def mixture(given: Clues, last: np.ndarray, prior: Prior, *, doubt: float = DOUB
     score, width, place = parts(
         numbers, given.own, given.common, np.nan_to_num(given.place), np.isfinite(given.place), given.noise, xp=np
     )
-    width[:, -3:-1] = np.hypot(width[:, -3:-1], doubt * place[:, -3:-1])  # the wide part is behind them
+    width[:, -3:-1] = np.hypot(width[:, -3:-1], np.array(doubt) * place[:, -3:-1])  # the wide part is behind them
     odds = np.exp(score - score.max(1, keepdims=True))
     unit = given.unit[:, None]
     return Mixture(odds / odds.sum(1, keepdims=True), last[:, None] + unit * place, unit * width)
@@ -198,21 +203,34 @@ def size_of(unit: np.ndarray, last: np.ndarray) -> np.ndarray:
     return np.asarray(unit / (np.abs(last) + 1e-12) + 1e-4)
 
 
-def read_levels(prior: Prior, ratio: float, size: np.ndarray) -> np.ndarray:
-    """Levels of the mixture at which its quantiles hold, for curves forecast so far ahead, (curve, level).
+def sort_of(given: Clues) -> np.ndarray:
+    """Which of `SORTS` quantities are, (curve,)."""
+    return np.asarray(given.common[:, TOLD] + 1 + 3 * given.common[:, _SHARE]).astype(int)
 
-    size: as `size_of` gives it.
-    """
+
+def bands(mixed: Mixture, given: Clues, last: np.ndarray, prior: Prior, ratio: float) -> np.ndarray:
+    """Quantiles of a forecast so far ahead, widened about their middle until bands hold, (curve, level)."""
+    found = mixed.quantile(np.array(LEVELS))
+    factor = _widened(prior, ratio, size_of(given.unit, last), sort_of(given))
+    middle = len(LEVELS) // 2
+    centre, factor = found[:, middle, None], np.maximum(factor, 1e-3)
+    upper = np.maximum.accumulate(factor * (found[:, middle + 1 :] - centre), 1)
+    lower = np.maximum.accumulate(factor * (centre - found[:, middle - 1 :: -1]), 1)
+    return np.concatenate([centre - lower[:, ::-1], centre, centre + upper], 1)
+
+
+def _widened(prior: Prior, ratio: float, size: np.ndarray, sort: np.ndarray) -> np.ndarray:
+    """Factors of bands, between those of the table and at its edge beyond it, (curve, band). size: of `size_of`."""
     far, place = (
         np.clip(np.interp(np.log(each), np.log(known), np.arange(len(known))), 0, len(known) - 1)
         for each, known in ((ratio, prior.ratios), (size, prior.units))
     )
-    table = np.asarray(prior.levels)
+    table = np.asarray(prior.factors)
     rows, columns = (np.minimum(np.floor(each).astype(int), length - 2) for each, length in
-                     ((far, table.shape[0]), (place, table.shape[1])))  # fmt: skip
+                     ((far, table.shape[1]), (place, table.shape[2])))  # fmt: skip
     down, right = far - rows, (place - columns)[:, None]
-    upper = table[rows, columns] * (1 - right) + table[rows, columns + 1] * right
-    lower = table[rows + 1, columns] * (1 - right) + table[rows + 1, columns + 1] * right
+    upper = table[sort, rows, columns] * (1 - right) + table[sort, rows, columns + 1] * right
+    lower = table[sort, rows + 1, columns] * (1 - right) + table[sort, rows + 1, columns + 1] * right
     return np.asarray(upper * (1 - down) + lower * down)
 
 

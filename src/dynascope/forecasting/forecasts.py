@@ -13,7 +13,7 @@ from dynascope.checks import Given, scalar
 from dynascope.forecasting.candidates import CANDIDATES, candidates_after
 from dynascope.forecasting.candidates.shapes import Candidate
 from dynascope.forecasting.curves import Curve, Source, read_curves
-from dynascope.forecasting.evidence import LEVELS, Prior, clues, load_prior, mixture, read_levels, size_of, with_noise
+from dynascope.forecasting.evidence import LEVELS, Prior, bands, clues, load_prior, mixture, with_noise
 from dynascope.forecasting.known import Library, library
 from dynascope.forecasting.logs import Series
 from dynascope.forecasting.refusals import refusal
@@ -216,8 +216,8 @@ def _answers(questions: list[_Question], earlier: Library | None, prior: Prior) 
             first, values = questions[part[0]], [questions[place].held.value for place in part]
             kind = Kind(told_by(first.curve.name), np.array([questions[place].least for place in part]))
             runs = [_quantiles(first, values, each, kind, earlier, prior) for each in first.futures]
-            bands = _envelope([each for each, _ in runs])
-            found |= {place: (bands[row], runs[0][1][row]) for row, place in enumerate(part)}
+            held = _envelope([each for each, _ in runs])
+            found |= {place: (held[row], runs[0][1][row]) for row, place in enumerate(part)}
     return [found[place] for place in range(len(questions))]
 
 
@@ -305,8 +305,7 @@ def _quantiles(
     found, weights = [], []
     for at, given in zip(ahead, clues(seen, ahead, candidates), strict=True):
         mixed = mixture(given, seen.last, prior)
-        levels = read_levels(prior, float(at), size_of(given.unit, seen.last))
-        found.append(with_noise(mixed.quantile(levels), noise))
+        found.append(with_noise(bands(mixed, given, seen.last, prior, float(at)), noise))
         weights.append(mixed.weight[:, : len(CANDIDATES)])
     return np.stack(found, 1), np.stack(weights, 1)
 

@@ -10,24 +10,20 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import msgspec
 import numpy as np
 from jax.scipy.special import erf
 
 from dynascope.forecasting.candidates import CANDIDATES
 from dynascope.forecasting.candidates.shapes import Candidate
-from dynascope.forecasting.evidence import LEVELS, TOLD, Clues, Mixture, Prior, clues, mixture, parts, size_of
+from dynascope.forecasting.evidence import BANDS, SORTS, TOLD, Clues, Mixture, Prior, clues, mixture, parts
 from dynascope.forecasting.seen import UNNAMED, Kind, Seen, lay_out
 
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _AHEAD = (0.25, 0.5, 1.0)  # of the way to the end
 _HIDDEN, _BATCH, _STEPS, _RATE, _DECAY = 16, 1024, 1500, 0.01, 1e-4
 SHRUNK = ("inputs", "outputs", "candidates")  # numbers that are kept small
-_FAR = 10.0  # units: further away counts as this far, or single curves that break would decide alone
-_RATIOS = (1.06, 1.2, 1.5, 2.0, 3.0, 5.0, 8.0)  # at which bands are calibrated
+_FAR = 25.0  # units: further away counts as this far, or single curves that break would decide alone
 _AT_ONCE = 200  # curves of a group from which on it is cut and fitted by itself
-_ENDS = (0.001, 0.998)  # levels beyond are not read
-_UNITS = (2e-4, 5e-4, 1.3e-3, 3.5e-3, 0.01, 0.03, 0.08, 0.3)
 
 
 @dataclass(frozen=True)
@@ -72,7 +68,7 @@ class Rows:
     def forecast(self, prior: Prior) -> Mixture:
         """What the network says, in units from the last value, without doubt: calibration would take it back."""
         in_units = replace(self.given, unit=np.ones(len(self.last)))
-        return mixture(in_units, np.zeros(len(self.last)), prior, doubt=0.0)
+        return mixture(in_units, np.zeros(len(self.last)), prior, doubt=(0.0, 0.0))
 
 
 def cut(group: Group, share: float) -> tuple[Seen, float]:
@@ -154,8 +150,8 @@ def learn(data: Rows, weight: np.ndarray, *, seed: int = 0, steps: int = _STEPS,
         rate = _RATE * (1 - 0.95 * step / steps)
         numbers, first, second = _adam(numbers, first, second, step, rate, *(each[batch] for each in given))
     found = {name: np.asarray(each, float).round(4).tolist() for name, each in numbers.items()}
-    same = [[list(LEVELS)] * 2] * 2
-    return Prior(made=made, ratios=[1.0, 10.0], units=[1e-4, 1.0], levels=same, **found)
+    same = np.ones((SORTS, 2, 2, len(BANDS))).tolist()
+    return Prior(made=made, ratios=[1.0, 10.0], units=[1e-4, 1.0], factors=same, **found)
 
 
 @jax.jit
@@ -196,23 +192,3 @@ def _distance(mean: Any, width: Any) -> Any:
     """E|X| of a normal variable."""
     z = mean / width
     return mean * erf(z / np.sqrt(2)) + 2 * width * jnp.exp(-z * z / 2) / np.sqrt(2 * np.pi)
-
-
-def calibrated(prior: Prior, below: np.ndarray, data: Rows, weight: np.ndarray) -> Prior:
-    """Move the levels so that bands hold, near each ratio and unit.
-
-    below: the mixture's probability of less than what happened, on runs that its network was not trained on.
-    """
-    order = np.argsort(below)
-    far, size = np.log(data.ratio[order]), np.log(size_of(data.given.unit, data.last)[order])
-    sorted_below, heavy = below[order], weight[order]
-    table = []
-    for ratio in _RATIOS:
-        near = heavy * np.exp(-0.5 * ((far - np.log(ratio)) / 0.2) ** 2)
-        row = []
-        for unit in _UNITS:
-            share = np.cumsum(near * (np.exp(-0.5 * ((size - np.log(unit)) / 0.5) ** 2) + 1e-3))
-            found = np.interp(LEVELS, share / share[-1], sorted_below)
-            row.append((np.clip(found, *_ENDS) + 1e-4 * np.arange(len(LEVELS))).round(4).tolist())
-        table.append(row)
-    return msgspec.structs.replace(prior, ratios=list(_RATIOS), units=list(_UNITS), levels=table)

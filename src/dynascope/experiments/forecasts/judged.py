@@ -2,17 +2,20 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import xarray as xr
 
+from dynascope.forecasting.calibrating import calibrated
 from dynascope.forecasting.candidates import CANDIDATES
-from dynascope.forecasting.evidence import LEVELS, Prior, clues, mixture, read_levels, size_of
-from dynascope.forecasting.learning import SHARES, Group, Rows, calibrated, cut, learn, rows
+from dynascope.forecasting.evidence import BANDS, LEVELS, Prior, bands, clues, mixture
+from dynascope.forecasting.learning import SHARES, Group, Rows, cut, learn, rows
 
 SHOWN = (0.2, 0.3, 0.5, 0.8)
 NAMES = tuple(each.name for each in CANDIDATES)
 LAST = NAMES[0]
+_CALIBRATE = 80_000  # rows, about, that bands are calibrated on
 _FITTED = ("power law", "shifted power law", "exponential", "MMF")  # curves that others fit and average
 
 
@@ -53,32 +56,28 @@ def thinned(groups: list[Group], config: Config) -> list[Group]:
 
 @dataclass(frozen=True)
 class Lessons:
-    """Rows to learn from, what each is worth for learning and for calibration, and what is left out with it."""
+    """Rows to learn from, what each is worth for learning and for calibration, what is left out with it, its task."""
 
     data: Rows
     weight: np.ndarray
     even: np.ndarray
     fold: np.ndarray
+    task: np.ndarray
 
-    def learnt(self, kept: np.ndarray, steps: int, made: str = "") -> Prior:
-        """What some rows teach."""
+    def learnt(self, left: frozenset[str], steps: int, made: str = "") -> Prior:
+        """What rows teach where some folds are left out."""
+        kept = ~np.isin(self.fold, list(left))
         return learn(self.data.take(kept), self.weight[kept], steps=steps, made=made)
 
-    def without(self, folds: Sequence[str], steps: int) -> tuple[dict[str, Prior], np.ndarray]:
-        """What the others teach where each fold is left out, and the probability of less than what happened to it."""
-        below = np.full(len(self.weight), np.nan)
-        priors = {name: self.learnt(self.fold != name, steps) for name in folds}
-        for name, prior in priors.items():
-            left = self.fold == name
-            if left.any():
-                part = self.data.take(left)
-                below[left] = part.forecast(prior).below(part.happened)
-        return priors, below
-
-    def calibrated(self, prior: Prior, below: np.ndarray, kept: np.ndarray) -> Prior:
-        """The same with levels that hold, by rows of folds that were left out once."""
-        known = np.isfinite(below) & kept
-        return calibrated(prior, below[known], self.data.take(known), self.even[known]) if known.any() else prior
+    def calibrated(self, learnt: Callable[[frozenset[str]], Prior], left: frozenset[str]) -> Prior:
+        """The same with bands that hold: on each other fold, of what is learnt where that is left out, too."""
+        some = np.random.default_rng(0).random(len(self.fold)) * len(self.fold) < _CALIBRATE
+        found = np.full((len(self.fold), len(LEVELS)), np.nan)
+        for name in sorted(set(self.fold.tolist()) - left):
+            mine = some & (self.fold == name)
+            found[mine] = self.data.take(mine).forecast(learnt(left | {name})).quantile(np.array(LEVELS))
+        known = np.isfinite(found[:, 0])
+        return calibrated(learnt(left), found[known], self.data.take(known), self.even[known], self.task[known])
 
 
 def lessons(taught: list[Group], fold: Callable[[str], str], totals: dict[str, float], config: Config) -> Lessons:
@@ -88,8 +87,18 @@ def lessons(taught: list[Group], fold: Callable[[str], str], totals: dict[str, f
     moved = np.clip(data.given.unit / (np.abs(data.last) + 1e-6), 1e-3, 1) ** 0.5
     weight = shared_out(moved, data, taught, totals)
     alike = shared_out(np.ones(len(moved)), data, taught, totals)
-    even = (weight / weight.sum() + alike / sum(totals.values())) / 2
-    return Lessons(data, weight, even, np.array([fold(each.name) for each in taught])[data.group])
+    even = (weight / weight.sum() + alike / alike.sum()) / 2
+    folds, tasks = (np.array([of(each.name) for each in taught])[data.group] for of in (fold, task_of))
+    return Lessons(data, weight, even, folds, tasks)
+
+
+def task_of(name: str) -> str:
+    """The task, size or family that a group of curves belongs to.
+
+    >>> task_of("networks/mnist/cosine/test/loss")
+    'networks/mnist'
+    """
+    return "/".join(name.split("/")[:2])
 
 
 def crossed(judged: list[Group], given: Lessons, fold: Callable[[str], str], config: Config) -> xr.Dataset:
@@ -101,27 +110,15 @@ def crossed_all(
     sets: Mapping[str, list[Group]], given: Lessons, fold: Callable[[str], str], config: Config
 ) -> dict[str, xr.Dataset]:
     """The same for several sets of curves at once."""
-    names = sorted({fold(each.name) for judged in sets.values() for each in judged})
-    learnt = given.without(names, config.steps)
-    return {name: _crossed(judged, given, fold, config, *learnt) for name, judged in sets.items()}
-
-
-def _crossed(
-    judged: list[Group],
-    given: Lessons,
-    fold: Callable[[str], str],
-    config: Config,
-    priors: Mapping[str, Prior],
-    below: np.ndarray,
-) -> xr.Dataset:
-    parts = []
-    for name in sorted({fold(each.name) for each in judged}):
-        kept = given.fold != name
-        prior = given.calibrated(priors[name], below, kept)
-        last = _errors_of_last(given.data, given.even, kept)
-        chosen = [each for each in judged if fold(each.name) == name]
-        parts += [_end(each, share, prior, last, config) for each in chosen for share in config.shares]
-    return _joined(parts, config.shares)
+    learnt = cache(lambda left: given.learnt(left, config.steps))
+    parts: dict[str, list[xr.Dataset]] = {name: [] for name in sets}
+    for left in sorted({fold(each.name) for judged in sets.values() for each in judged}):
+        prior = given.calibrated(learnt, frozenset({left}))
+        last = _errors_of_last(given.data, given.even, given.fold != left)
+        for name, judged in sets.items():
+            chosen = [each for each in judged if fold(each.name) == left]
+            parts[name] += [_end(each, share, prior, last, config) for each in chosen for share in config.shares]
+    return {name: _joined(found, config.shares) for name, found in parts.items()}
 
 
 def _errors_of_last(data: Rows, weight: np.ndarray, kept: np.ndarray) -> Callable[[float], np.ndarray]:
@@ -142,13 +139,13 @@ def _end(group: Group, share: float, prior: Prior, last: Callable[[float], np.nd
     ahead = (group.step[-1:] + shift) / seen.scale
     (given,) = clues(seen, ahead, group.candidates)
     mixed, far = mixture(given, seen.last, prior), float(ahead[0])
-    quantile = mixed.quantile(read_levels(prior, far, size_of(given.unit, seen.last)))
+    quantile = bands(mixed, given, seen.last, prior, far)
     value = group.value[:, -config.ends :].mean(1)
-    band = seen.last[:, None] + given.unit[:, None] * last(far)
+    calm = seen.last[:, None] + given.unit[:, None] * last(far)
     return xr.Dataset(
         {
             "quantiles": (("curve", "quantile"), quantile),
-            "last_quantiles": (("curve", "quantile"), band),
+            "last_quantiles": (("curve", "quantile"), calm),
             "plain": (("curve", "candidate"), given.plain),
             "weight": (("curve", "candidate"), mixed.weight[:, : len(NAMES)]),
             "value": ("curve", value),
@@ -179,7 +176,7 @@ def read(record: xr.Dataset) -> xr.Dataset:
     ours = abs(middle - value).expand_dims(by=["forecast"])
     alone = abs(record["plain"] - value).rename(candidate="by")
     several = record["plain"].sel(candidate=list(_FITTED)).median("candidate").expand_dims(by=["median of fits"])
-    bands = [
+    inside = [
         (record["quantiles"].sel(quantile=low) <= value) & (value <= record["quantiles"].sel(quantile=high))
         for low, high in ((0.25, 0.75), (0.1, 0.9), (0.025, 0.975))
     ]
@@ -187,7 +184,7 @@ def read(record: xr.Dataset) -> xr.Dataset:
     return xr.Dataset(
         {
             "error": xr.concat([ours, alone, abs(several - value)], "by"),
-            "inside": xr.concat(bands, xr.Variable("band", [0.5, 0.8, 0.95])),
+            "inside": xr.concat(inside, xr.Variable("band", list(BANDS))),
             "pinball": xr.concat(scores, xr.Variable("rival", ["forecast", LAST])),
             "end": xr.concat([middle, value], xr.Variable("of", ["forecast", "run"])),
             "weight": record["weight"],

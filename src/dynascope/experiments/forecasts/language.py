@@ -9,8 +9,8 @@ from dynascope.experiments.claims import Judgement, below
 from dynascope.experiments.experiment import Experiment, Panels
 from dynascope.experiments.forecasts import pictures, sets
 from dynascope.experiments.forecasts.claims_of import OwnClaim, at_most, best_mean, covers
-from dynascope.experiments.forecasts.judged import Config, crossed_all, lessons, read, thinned
-from dynascope.experiments.forecasts.taskset import TOTALS
+from dynascope.experiments.forecasts.judged import Config, crossed_all, lessons, read, task_of
+from dynascope.experiments.forecasts.teachers import TOTALS, all_known_beside, quarters, taught
 from dynascope.experiments.sources import own
 from dynascope.forecasting.learning import Group
 
@@ -32,41 +32,17 @@ def run(config: Config) -> xr.Dataset:
         ],
         "alone": groups,
     }
-    taught = [*groups, *beside["size"], *thinned([*sets.networks(), *sets.planted()], config)]
-    if config.published:
-        taught += thinned(sets.taskset("valid"), config)
-    given = lessons(taught, _fold, TOTALS, config)
-    found = crossed_all(beside, given, _fold, config)
+    lesson = taught(config)
+    fold = quarters([*lesson, *groups])
+    found = crossed_all(beside, lessons(lesson, fold, TOTALS, config), fold, config)
     return xr.concat(
         [found[told] for told in TOLD], xr.Variable("told", list(TOLD)), data_vars="all", combine_attrs="drop"
     )
 
 
-def all_known_beside(groups: list[Group]) -> list[Group]:
-    """All runs, each to be forecast where those of the other size are known."""
-    sizes = sorted({_size(each.name) for each in groups})
-    return [
-        known
-        for size in sizes
-        for known in sets.known_beside(
-            [each for each in groups if _size(each.name) == size],
-            [each for each in groups if _size(each.name) != size],
-        )
-    ]
-
-
-def _size(name: str) -> str:
-    return name.split("/")[1]
-
-
-def _fold(name: str) -> str:
-    kind, first = name.split("/")[:2]
-    return f"{kind}/{first}" if kind == "language" else kind
-
-
 def _apart(run: Group, other: Group) -> bool:
     """Whether another run has the same size and no part of its course."""
-    same = _size(run.name) == _size(other.name)
+    same = task_of(run.name) == task_of(other.name)
     branches = [each.name.split("/")[2].startswith(_BRANCH) for each in (run, other)]
     schedule = run.name.split("/")[2].split("_")[0] != other.name.split("/")[2].split("_")[0]
     return same and schedule and not all(branches)
@@ -131,6 +107,12 @@ EXPERIMENT = Experiment(
             lambda seen: covers(seen["size"], 0.8),
         ),
         OwnClaim("forecast-language-95", "so do those of 95 %", lambda seen: covers(seen["size"], 0.95)),
+        OwnClaim(
+            "forecast-language-alone-80",
+            "without any other run bands of 80 % hold within two binomial errors",
+            lambda seen: covers(seen["alone"], 0.8),
+        ),
+        OwnClaim("forecast-language-alone-95", "so do those of 95 %", lambda seen: covers(seen["alone"], 0.95)),
     ),
     picture=Panels(
         lambda record, ax: pictures.errors(record.sel(told="size"), ax),

@@ -1,4 +1,4 @@
-"""dynascope docs/forecast.md: Forecasts of networks of our own, four of twelve tasks left out in turn."""
+"""dynascope docs/forecast.md: Forecasts of networks of our own, one task left out in turn."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ import xarray as xr
 
 from dynascope.experiments.claims import Judgement, above
 from dynascope.experiments.experiment import Experiment, Panels
-from dynascope.experiments.forecasts import pictures, sets
+from dynascope.experiments.forecasts import pictures
 from dynascope.experiments.forecasts.claims_of import (
     OwnClaim,
     beats_last,
@@ -16,11 +16,9 @@ from dynascope.experiments.forecasts.claims_of import (
     covers,
     theory_weight,
 )
-from dynascope.experiments.forecasts.judged import Config, crossed, lessons, read, thinned
-from dynascope.experiments.forecasts.language import all_known_beside
-from dynascope.experiments.forecasts.taskset import TOTALS
+from dynascope.experiments.forecasts.judged import Config, crossed, lessons, read
+from dynascope.experiments.forecasts.teachers import TOTALS, quarters, taught
 from dynascope.experiments.sources import own
-from dynascope.forecasting.learning import Group
 
 KINDS = ("train/loss", "test/loss", "batch/loss", "train/accuracy", "test/accuracy")
 
@@ -28,35 +26,9 @@ KINDS = ("train/loss", "test/loss", "batch/loss", "train/accuracy", "test/accura
 def run(config: Config) -> xr.Dataset:
     """Forecast losses and accuracies of networks by what other tasks, and all other sets, taught."""
     groups = taught(config)
-    fold = thirds(groups)
+    fold = quarters(groups)
     judged = [each for each in groups if each.name.startswith("networks/")]
     return crossed(judged, lessons(groups, fold, TOTALS, config), fold, config)
-
-
-def taught(config: Config) -> list[Group]:
-    """All curves that there are to learn from; published ones only if they are used."""
-    groups = [*sets.networks(), *sets.planted()]
-    if config.published:
-        tasks, language = sets.taskset("valid", most=sets.CURVES), sets.language()
-        some = sets.CURVES // 2
-        groups += [*tasks, *sets.taskset("train", most=some), *sets.earlier_of(tasks, others=some)]
-        groups += [*language, *all_known_beside(language)]
-    return thinned(groups, config)
-
-
-def thirds(groups: list[Group]) -> Callable[[str], str]:
-    """What is left out with a group: a third of all tasks, sizes and families."""
-    others = list(dict.fromkeys(_unit(each.name) for each in groups if not each.name.startswith("networks/")))
-
-    def fold(name: str) -> str:
-        own = name.startswith("networks/")
-        return str(sets.fold_of_networks(name) if own else others.index(_unit(name)) % len(sets.FOLDS))
-
-    return fold
-
-
-def _unit(name: str) -> str:
-    return "/".join(name.split("/")[:2])
 
 
 def _read(record: xr.Dataset) -> dict[str, xr.Dataset]:
