@@ -10,7 +10,6 @@ from dynascope.forecasting.candidates.shapes import Candidate
 from dynascope.forecasting.seen import BEGUN, Seen
 
 _ORIGINS = (0.2, 0.35, 0.5, 0.65, 0.8, 0.9)  # of the time seen
-_LATE_LOG = 0.5  # of the time seen: one that begins later is tested from moments between its first record and now
 _LATE = 0.6  # of the way from an origin to now: where a forecast is judged
 _FEWEST = 4  # records before an origin
 _REACH = 3.0  # times as far as a curve has come: no candidate goes further
@@ -47,7 +46,8 @@ def continue_all(seen: Seen, ahead: np.ndarray, candidates: Sequence[Candidate])
     last = seen.last[:, None, None]
     bold = np.array([isinstance(each, Earlier) for each in candidates])[:, None]
     longer = np.maximum(np.log(ahead) / -np.log(np.clip(seen.x[0], BEGUN, 0.999)), 1.0)
-    reach = np.where(bold, np.inf, _REACH * seen.range[:, None, None] * longer)
+    far = 1.0 if seen.begin else _REACH  # the short piece of a late log says less
+    reach = np.where(bold, np.inf, far * seen.range[:, None, None] * longer)
     return np.maximum(np.clip(mean, last - reach, last + reach), seen.least[:, None, None]), spread, plain, misfit
 
 
@@ -59,7 +59,7 @@ def backtest(seen: Seen, candidates: Sequence[Candidate]) -> Backtests | None:
     [4.0, 3.5, 2.0, 1.0]
     """
     ratios, sizes, biases = [], [], []
-    begin = seen.x[0] if seen.x[0] > _LATE_LOG else 0.0
+    begin = seen.begin  # a late log is tested from moments between its first record and now
     for origin in _ORIGINS:
         records = int((seen.x <= begin + origin * (1 - begin) + 1e-9).sum())
         if records < _FEWEST or records == len(seen.x):

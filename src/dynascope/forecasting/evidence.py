@@ -159,8 +159,8 @@ def _clues(
         share * one,
         np.where(share, np.log(size_of(unit, room)) / 3, 0.0),
         np.arcsinh((seen.last - seen.y[:, 0]) / unit) / 3,  # one that has exploded is above where it began
-        seen.x[seen.y.argmax(1)],
-        seen.x[seen.y.argmin(1)],
+        seen.moment(seen.y.argmax(1)),
+        seen.moment(seen.y.argmin(1)),
         seen.kind.told * one,
     ]
     return Clues(np.nan_to_num(np.stack(own, -1)), np.stack(common, -1), place, seen.noise / unit, unit, plain)

@@ -389,7 +389,9 @@ def _outcome(result: xr.Dataset, name: str) -> str:
         f"off by {np.nanmean(np.abs(middle - was)):.3g}, the last value seen by {np.nanmean(np.abs(last - was)):.3g}"
     )
     if len(was) > 1:
-        return f"; {inside} of {len(was)} ends lay inside the 80 % band, forecasts were {errors}"
+        few = inside < 0.8 * len(was) - 2 * np.sqrt(0.16 * len(was))  # two binomial errors
+        missed = f" ({0.8 * len(was):.0f} should: these runs are unlike those that taught it)" if few else ""
+        return f"; {inside} of {len(was)} ends lay inside the 80 % band{missed}, forecasts were {errors}"
     return f"; it was {was[0]:.4g}, {'inside' if inside else 'outside'} the 80 % band: {errors}"
 
 

@@ -15,6 +15,7 @@ MOST = 64  # records of a curve that are fitted: more are averaged in equal stre
 _MEMORY = 1.5  # records in which the weight of the last level falls by 1/e
 _DIGITS = 14  # of times and rates: other units of them change nothing
 _LEAST = 1e-6  # weight of a record, however far it is from the others
+_LATE = 0.5  # of the time seen: a log that begins later is one of a resumed run
 BEGUN = 0.1  # of the time seen: what came before is not counted to the range of a curve
 
 
@@ -56,6 +57,15 @@ class Seen:
         last = float(self.x[records - 1])
         pace = None if self.pace is None else self.pace.up_to(last)
         return Seen(self.x[:records] / last, self.y[:, :records], pace, self.scale * last, self.kind)
+
+    @property
+    def begin(self) -> float:
+        """When the log begins, if that is late; else 0."""
+        return float(self.x[0]) if self.x[0] > _LATE else 0.0
+
+    def moment(self, place: np.ndarray) -> np.ndarray:
+        """How late records at places (curve,) are, between 0 and 1."""
+        return np.asarray((self.x[place] - self.begin) / (1 - self.begin))
 
     @cached_property
     def recent(self) -> np.ndarray:
