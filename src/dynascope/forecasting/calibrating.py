@@ -41,6 +41,7 @@ def calibrated(prior: Prior, quantiles: np.ndarray, data: Rows, weight: np.ndarr
                 heavy = weight * near * np.where(sort == kind, 1.0, _OTHER)
                 counts = [np.bincount(each, heavy, shape[0] * shape[1]).reshape(shape) for each in places]
                 table[kind, row, column] = _factors(np.stack(counts))
+    table[:, 0] = np.maximum(table[:, 0], 1.0)  # close ahead all is noise, whose width is known
     rounded = table.round(3).tolist()
     return msgspec.structs.replace(prior, ratios=list(_RATIOS), units=list(_UNITS), factors=rounded)
 
