@@ -57,7 +57,7 @@ def _scores(quantiles: np.ndarray, happened: np.ndarray) -> np.ndarray:
     above = quantiles[:, middle + 1 :] - quantiles[:, middle, None]
     below = quantiles[:, middle, None] - quantiles[:, middle - 1 :: -1]
     score = np.abs(off) / np.maximum(np.where(off > 0, above, below), 1e-12)
-    return np.searchsorted(_SCORES[:-1], np.log(score + 1e-12))
+    return np.asarray(np.searchsorted(_SCORES[:-1], np.log(score + 1e-12)))
 
 
 def _factors(counts: np.ndarray) -> np.ndarray:

@@ -390,7 +390,7 @@ def _outcome(result: xr.Dataset, name: str) -> str:
     )
     if len(was) > 1:
         few = inside < 0.8 * len(was) - 2 * np.sqrt(0.16 * len(was))  # two binomial errors
-        missed = f" ({0.8 * len(was):.0f} should: these runs are unlike those that taught it)" if few else ""
+        missed = f" ({0.8 * len(was):.0f} should: for runs like these it is too sure)" if few else ""
         return f"; {inside} of {len(was)} ends lay inside the 80 % band{missed}, forecasts were {errors}"
     return f"; it was {was[0]:.4g}, {'inside' if inside else 'outside'} the 80 % band: {errors}"
 
