@@ -44,7 +44,7 @@ def test_a_course_is_the_record_of_the_run(written):
     }.items():
         np.testing.assert_allclose(course.columns[own], record[name].values, rtol=1e-9)
     np.testing.assert_array_equal(course.loads, record["loads"].values[-1])
-    assert course.turns == [(190, "learning_rate", 0.1)]
+    assert course.turns == {"learning_rate": [(190, 0.1)]}
     assert course.matrix.shape == (3, 3)
 
 
@@ -115,7 +115,7 @@ def test_a_run_that_is_deleted_leaves_the_shelf(written):
     folder, _ = written
     runs = Shelf([folder.parent])
     shutil.rmtree(folder)
-    runs.add([])
+    runs.look()
     assert runs.runs == {}
     assert runs.first is None
 

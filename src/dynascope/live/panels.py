@@ -27,17 +27,20 @@ NUMBER = "%.4g"  # of whatever size, under the pointer
 GREY = "#7a7a7a"  # of text, on white and on black alike
 HEIGHT, HIGH = 280, 360  # of a picture, in pixels
 GRID = """
-:host { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); gap: 12px }
+:host { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); gap: 12px;
+  align-content: start }
 """
 WIDGET = """
 @media (prefers-color-scheme: dark) {
   .bk-input, .bk-btn, .bk-btn:hover { background: #222; color: #ddd; border-color: #555 }
   .bk-btn.bk-active { background: #444 }
   .noUi-target { background: #333; border-color: #555; box-shadow: none }
-  .noUi-connects .noUi-connect { background: #777 }
+  .noUi-connects .noUi-connect { background: #777 !important }
+  select.bk-input { appearance: auto !important; background-image: none !important }
 }
 """
 _LONGEST = 22  # letters of a name at an axis or in a legend
+_SHORT, _UPRIGHT = 10, 1.2  # letters of names that may lean, and the slope of others
 _NAMED = 12  # places of an axis that have room for a name
 _LEGEND = 50  # letters of a legend, side by side, on a phone
 _TEXT = ":host pre { white-space: pre-wrap; overflow-wrap: anywhere; font: inherit; margin: 0 }"
@@ -132,20 +135,30 @@ def shortened(name: str) -> str:
 
 
 def apart(names: Sequence[str]) -> list[str]:
-    """Names without the parts that all of them begin with, where they are long.
+    """Names without the parts that all long ones begin and end with.
 
-    >>> apart(["model.layers.9.attention", "model.layers.10.attention"])
-    ['…9.attention', '…10.attention']
+    >>> apart(["input", "model.layers.9.attention.out", "model.layers.10.attention.out"])
+    ['input', '…9…', '…10…']
     """
-    parts = [name.split(".") for name in names]
-    same = list(takewhile(lambda each: len(set(each)) == 1, zip(*(each[:-1] for each in parts), strict=False)))
-    if not same or len(names) == 1 or max(map(len, names)) <= _LONGEST:
+    long = [name.split(".") for name in names if len(name) > _LONGEST]
+    first = _shared([each[:-1] for each in long])
+    last = _shared([each[:first:-1] for each in long])  # one part is left
+    if len(long) < 2:
         return list(names)
-    return [f"…{'.'.join(each[len(same) :])}" for each in parts]
+    begin, end = "…" * bool(first), "…" * bool(last)
+    middle = iter([f"{begin}{'.'.join(each[first : len(each) - last])}{end}" for each in long])
+    return [next(middle) if len(name) > _LONGEST else name for name in names]
 
 
-def name_places(axis: Axis, names: Sequence[str], first: float = 0.0) -> None:
+def _shared(parts: Sequence[Sequence[str]]) -> int:
+    """How many of their first parts all have in common."""
+    return len(list(takewhile(lambda each: len(set(each)) == 1, zip(*parts, strict=False))))
+
+
+def name_places(axis: Axis, names: Sequence[str], first: float = 0.0, *, slope: float = 0.0) -> None:
     """Write names at places one apart on an axis, as plain text whatever they hold; some of them where they are many.
+
+    slope: by which they lean, in radians; long ones stand more upright, so that the first of them has room
 
     >>> plot = empty_figure("load")
     >>> name_places(plot.xaxis[0], ["input", "fc"])
@@ -155,7 +168,10 @@ def name_places(axis: Axis, names: Sequence[str], first: float = 0.0) -> None:
     names = apart(names)
     places = range(0, len(names), -(-len(names) // _NAMED) or 1)
     axis.ticker = FixedTicker(ticks=[first + place for place in places])
-    axis.major_label_overrides = {first + place: PlainText(text=shortened(names[place])) for place in places}
+    labels = {first + place: shortened(names[place]) for place in places}
+    axis.major_label_overrides = {place: PlainText(text=each) for place, each in labels.items()}
+    if slope:
+        axis.major_label_orientation = slope if max(map(len, labels.values()), default=0) <= _SHORT else _UPRIGHT
 
 
 def plain_legend(plot: figure) -> None:
