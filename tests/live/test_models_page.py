@@ -31,12 +31,6 @@ CHOOSE = """
 TIME = """
 [...Bokeh.documents[0].all_models].filter((each) => each.title === "time")[0].value = arguments[0];
 """
-PLACE = """
-const plot = [...Bokeh.documents[0].all_models].filter((each) => each.type === "Figure"
-  && each.title.text.startsWith("phases"))[0];
-const view = Bokeh.index.find_one(plot), box = view.el.getBoundingClientRect(), frame = view.frame;
-return [box.x + frame.x_scale.compute(arguments[0]), box.y + frame.y_scale.compute(arguments[1])];
-"""
 
 
 def blocks(browser):
@@ -67,8 +61,7 @@ def test_sliders_and_clicks_change_the_curve_and_an_address_restores_it(serve, t
     browser.wait(lambda: state(browser.text())["noise"] == 0.013, "the noise follows its slider")
     browser.wait(lambda: blocks(browser) != before, "the curve changes")
 
-    x, y = browser.ask(PLACE, 0.005, 0.15)
-    browser.point((x, y), press=True)
+    browser.point_at("phases", 0.005, 0.15, press=True)
     browser.wait(lambda: abs(state(browser.text())["noise"] - 0.005) < 0.001, "a click sets the noise")
     seen = state(browser.text())
     assert abs(seen["friction_right"] - 0.15) < 0.01

@@ -40,7 +40,7 @@ class Chain:
         self.figure = self._draw()
 
     def _draw(self) -> figure:
-        plot = empty_figure("load curve, as a chain of blocks and springs", y_axis_label="load D")
+        plot = empty_figure("load curve, as a chain of blocks and springs", up="load D")
         plot.height = HIGH
         plot.multi_line("xs", "ys", source=self._earlier, color=GREY, alpha=0.45)
         plot.line("x", "y", source=self._springs, color=PALETTE[0], line_width=1.5)

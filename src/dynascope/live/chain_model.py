@@ -64,8 +64,8 @@ class ChainModel:
         low, high = SLIDERS["noise"][:2], SLIDERS["friction_right"][:2]
         plot = empty_figure(
             "phases: curvature at the end; click to go there",
-            x_axis_label="noise",
-            y_axis_label="friction to the right",
+            "noise",
+            "friction to the right",
             x_range=low,
             y_range=high,
         )

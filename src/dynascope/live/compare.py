@@ -150,7 +150,7 @@ class Compare:
         self._panels.children = [self._over_steps(), self._over_layers()] if self._chosen else []
 
     def _over_steps(self) -> figure:
-        plot = empty_figure("loss", x_axis_label="step", y_axis_label="loss")
+        plot = empty_figure("loss", "step", "loss")
         for place, (name, each) in enumerate(self._chosen.items()):
             known = loss_name(each.course)
             line = plot.line("step", known, source=each.source, line_width=2, **_style(place, name))
@@ -160,7 +160,7 @@ class Compare:
         return plot
 
     def _over_layers(self) -> figure:
-        plot = empty_figure("load curves", x_axis_label="layer", y_axis_label="load D")
+        plot = empty_figure("load curves", "layer", "load D")
         loaded = [(place, each) for place, each in enumerate(self._chosen.items()) if each[1].course.loads.size]
         for place, (name, each) in loaded:
             plot.line("x", "y", source=each.loads, line_width=2, **_style(place, name))

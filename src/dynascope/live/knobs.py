@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bokeh.models import ColumnDataSource, HoverTool, PlainText
+from bokeh.models import ColumnDataSource, HoverTool
 from bokeh.plotting import figure
 
 from dynascope.live.panels import NUMBER, PALETTE, empty_figure
@@ -18,8 +18,7 @@ class Knob:
         self.figure = self._draw(name)
 
     def _draw(self, name: str) -> figure:
-        plot = empty_figure("", x_axis_label="step")
-        plot.title.text = PlainText(text=f"steered: {name.replace('_', ' ')}")
+        plot = empty_figure(f"steered: {name.replace('_', ' ')}", "step")
         look = {"color": PALETTE[2], "line_width": 2}
         plot.step("step", "value", source=self._turns, mode="after", **look)
         plot.line("step", "value", source=self._held, **look)

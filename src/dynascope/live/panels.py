@@ -1,6 +1,7 @@
 """Pictures of numbers over steps, in Bokeh."""
 
 import math
+import re
 from collections.abc import Sequence
 from itertools import takewhile
 
@@ -15,6 +16,7 @@ from bokeh.models import (
     HoverTool,
     PlainText,
     PreText,
+    SaveTool,
     Slider,
 )
 from bokeh.plotting import figure
@@ -67,14 +69,18 @@ def smoothing(source: ColumnDataSource, slider: Slider) -> CustomJSTransform:
     return CustomJSTransform(args={"source": source, "slider": slider}, v_func=_SMOOTH)
 
 
-def empty_figure(title: str, **options: object) -> figure:
-    """A figure in colours that are read on light and on dark pages.
+def empty_figure(title: str, across: str = "", up: str = "", **options: object) -> figure:
+    """A figure in colours that are read on light and on dark pages; title and names of its axes are text, never markup.
 
     >>> empty_figure("loss").title.text
-    'loss'
+    PlainText(...)
     """
-    tools = "pan,box_zoom,wheel_zoom,reset,save"
-    plot = figure(title=title, height=HEIGHT, sizing_mode="stretch_width", tools=tools, **options)
+    tools = "pan,box_zoom,wheel_zoom,reset"
+    plot = figure(height=HEIGHT, sizing_mode="stretch_width", tools=tools, **options)
+    plot.add_tools(SaveTool(filename=re.sub(r"\W+", "_", title)))
+    plot.title.text = PlainText(text=title)
+    for axis, name in zip(plot.axis, (across, up), strict=True):
+        axis.axis_label = PlainText(text=name) if name else None
     plot.toolbar.logo = None
     plot.toolbar.autohide = True
     plot.background_fill_color = plot.border_fill_color = plot.outline_line_color = None
@@ -97,7 +103,7 @@ def over_steps(
     >>> over_steps("loss", ["train_loss"], source, smoothing(source, slider), log=True).y_scale
     LogScale(...)
     """
-    plot = empty_figure(title, y_axis_type="log" if log else "linear", x_axis_label="step")
+    plot = empty_figure(title, "step", y_axis_type="log" if log else "linear")
     few = CDSView(filter=CustomJSFilter(code=_FEW))
     for name, colour in zip(names, PALETTE, strict=False):
         plot.line("step", name, source=source, color=colour, alpha=0.3)

@@ -202,7 +202,7 @@ class Runs:
                 self._name_band(plot)
 
     def _draw_matrix(self, classes: Sequence[str]) -> figure:
-        plot = empty_figure("elasticity", x_axis_label="class stepped on", y_axis_label="class that moves")
+        plot = empty_figure("elasticity", "class stepped on", "class that moves")
         colours = LinearColorMapper("Viridis256")
         plot.image("image", x=0, y=0, dw="size", dh="size", source=self._matrix, color_mapper=colours)
         plot.add_layout(ColorBar(color_mapper=colours, major_label_text_color=GREY, background_fill_alpha=0.0), "right")

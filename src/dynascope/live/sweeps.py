@@ -17,6 +17,7 @@ from bokeh.models import (
     HoverTool,
     LayoutDOM,
     LinearColorMapper,
+    PlainText,
     Select,
 )
 from bokeh.plotting import figure
@@ -35,7 +36,7 @@ _CURVE = """
 const place = cb_data.index.indices[0];
 if (place === undefined) return;
 curve.data = {x: cells.data.xs[place], y: cells.data.ys[place]};
-title.text = cells.data.said[place];
+title.text = new title.text.constructor({text: cells.data.said[place]});
 """
 
 
@@ -190,7 +191,8 @@ class Sweeps:
         found = diagram(self._table, self._quantity.value)
         self._cells.data = {name: list(column) for name, column in found.cells.items()}
         self._curve.data = {"x": found.cells["xs"][0], "y": found.cells["ys"][0]}
-        beside = empty_figure(str(found.cells["said"][0]), x_axis_label=found.across, y_axis_label=found.up)
+        beside = empty_figure("curve of a cell", found.across, found.up)
+        beside.title.text = PlainText(text=str(found.cells["said"][0]))
         beside.height = HIGH
         beside.line("x", "y", source=self._curve, color=PALETTE[0], line_width=2)
         beside.scatter("x", "y", source=self._curve, color=PALETTE[1], marker="square", size=7)
@@ -201,7 +203,7 @@ class Sweeps:
 
     def _draw(self, found: Diagram, beside: figure) -> figure:
         names = [*found.axes, ""][:2]
-        plot = empty_figure(self._quantity.value.replace("_", " "), x_axis_label=names[0], y_axis_label=names[1])
+        plot = empty_figure(self._quantity.value.replace("_", " "), *names)
         plot.height = HIGH
         colours = LinearColorMapper("Cividis256")
         cells = plot.rect(
