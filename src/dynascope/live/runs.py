@@ -302,7 +302,8 @@ class Runs:
             self._knobs.setdefault(name, Knob(name)).show(turns, course.columns["step"][-1] if len(course) else 0.0)
         if course.matrix is not self._seen:
             self._seen = course.matrix
-            self._matrix.data = {"image": [course.matrix], "size": [len(course.matrix)]}
+            images = [course.matrix] if course.matrix.size else []  # a browser draws none without cells
+            self._matrix.data = {"image": images, "size": [len(each) for each in images]}
 
     def _send_verdicts(self, course: Course, *, ended: bool) -> None:
         """Judge in another thread, and not all the time."""
