@@ -28,9 +28,9 @@ return all(document).filter((each) => each.matches(arguments[0]) && each.textCon
 """
 # where a place of the picture with a title lies in the window, the picture put into its middle
 PLACE = """
-const plot = [...Bokeh.documents[0].all_models].filter((each) => each.type === "Figure"
-  && each.title.text.text.startsWith(arguments[0]))[0];
-const view = Bokeh.index.find_one(plot);
+const plots = [...Bokeh.documents[0].all_models].filter((each) => each.type === "Figure"
+  && each.title.text.text.startsWith(arguments[0]));
+const view = plots.map((each) => Bokeh.index.find_one(each)).filter((each) => each)[0];
 view.el.scrollIntoView({block: "center"});
 const box = view.el.getBoundingClientRect();
 return [box.x + view.frame.x_scale.compute(arguments[1]), box.y + view.frame.y_scale.compute(arguments[2])];

@@ -178,9 +178,11 @@ class Sweeps:
         self._table = xr.Dataset() if error else read.result()
         known = quantities(self._table)
         first = "curvature" if "curvature" in known else known[0] if known else ""
-        self._quantity.options, self._quantity.value = known, quantity if quantity in known else first
+        before, self._quantity.options = self._quantity.value, known
+        self._quantity.value = quantity if quantity in known else first
         self._quantity.visible = bool(known)
-        self._show()
+        if self._quantity.value == before:  # else it is shown already
+            self._show()
         if not known:
             self._said.text = f"{name} is not shown: {error or 'it has no number for each configuration'}"
 
