@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from selenium.common.exceptions import NoAlertPresentException
-from written_runs import EVIL, measure, start
+from written_runs import measure, start
 
 from dynascope.live.shelf import PLAN, TABLE
 from dynascope.monitor import journal

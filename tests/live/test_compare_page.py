@@ -12,6 +12,7 @@ from dynascope.live.tailing import Course
 from dynascope.monitor.journal import Journal
 from dynascope.sweep import sweep
 
+
 def write(folder, steps, slower=1):
     with Journal(folder) as journal:
         journal.append(start())
@@ -101,7 +102,9 @@ def test_a_cell_under_the_pointer_shows_its_curve(serve, swept, browser):
         "the cell under the pointer is shown",
     )
     own = read_table(swept).isel(time=-1).sel(noise=0.02, friction_right=0.1).mean(("seed", "trial"))
-    drawn = "return [...Bokeh.documents[0].all_models].filter((e) => e.type === 'GlyphRenderer' && e.glyph.type === 'Line')"
+    drawn = (
+        "return [...Bokeh.documents[0].all_models].filter((e) => e.type === 'GlyphRenderer' && e.glyph.type === 'Line')"
+    )
     np.testing.assert_allclose(browser.ask(drawn + "[0].data_source.data.y"), own["load"].values)
     words = f"cell: noise 0.02, friction_right 0.1 value: {float(own['curvature']):.4f}"
     browser.wait(lambda: browser.tip("curvature", 1, 2) == words, f"the tip says {words!r}")

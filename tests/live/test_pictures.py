@@ -1,4 +1,4 @@
-"""Pictures of runs in a real browser: pointing at them, saving them, their axes, and what is drawn where it is present."""
+"""Pictures of runs in a real browser: pointing at them, saving them, their axes, forecast and knobs."""
 
 import csv
 import io
@@ -60,10 +60,14 @@ def test_pointing_at_a_line_shows_its_numbers(shown):
         ("distance", 0.3, f"step: 100 minimum feature distance: {numbers['minimum_feature_distance']:.4g}"),
         ("steered: learning rate", 0.1, "step: 100 value: 0.1"),
     ):
-        browser.wait(lambda title=title, y=y, words=words: browser.tip(title, 100, y) == words, f"the tip says {words!r}")
+        browser.wait(
+            lambda title=title, y=y, words=words: browser.tip(title, 100, y) == words, f"the tip says {words!r}"
+        )
     load = measure(390)["numbers"]["load"]
     browser.wait(
-        lambda: browser.tip("load curve", 1, load[1]) == f"layer: conv1 load: {load[1]:.3f} work: {load[0] - load[1]:.3f}",
+        lambda: (
+            browser.tip("load curve", 1, load[1]) == f"layer: conv1 load: {load[1]:.3f} work: {load[0] - load[1]:.3f}"
+        ),
         "the tip says what a block is",
     )
 
@@ -124,7 +128,7 @@ def test_axes_and_smoothing_change_what_is_drawn(shown):
 
 
 def test_the_forecast_and_each_knob_are_drawn(shown):
-    browser, folder = shown
+    browser, _ = shown
     (low,), (high,) = (browser.ask(DRAWN, "VArea", name) for name in ("low", "high"))
     (steps,) = browser.ask(DRAWN, "VArea", "step")
     assert steps[0] > 390
