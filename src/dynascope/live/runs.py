@@ -245,8 +245,10 @@ class Runs:
 
     def _choose(self, places: list[int]) -> None:
         if places and places[0] < len(self._table.data["run"]):  # a number of a row: the browser sends no names
-            self._missed = ""
-            self.select(self._table.data["run"][places[0]])
+            name = self._table.data["run"][places[0]]
+            if self._shelf.runs.get(name) is not self._standing:
+                self._missed = ""
+            self.select(name)
 
     @property
     def _standing(self) -> Standing | None:
