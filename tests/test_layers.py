@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import dynascope
 
 ROOT = Path(dynascope.__file__).parent
@@ -86,6 +88,7 @@ def test_no_file_or_function_outgrows_the_house_rules():
                 assert length <= 50, f"{path}: the body of {node.name} has {length} lines: split it"
 
 
+@pytest.mark.ci
 def test_running_experiments_does_not_import_plotting():
     code = (
         "import sys; from dynascope.experiments.registry import find, names; [find(name) for name in names()]; "

@@ -59,6 +59,7 @@ SPOILT = {
 }
 
 
+@pytest.mark.ci
 def test_nothing_fails_unspoilt(smoke):
     assert not [finding for finding in smoke("elastic/estimators")[1] if finding.fails("smoke")]
 

@@ -66,6 +66,7 @@ def test_durations_are_rounded_up_to_whole_steps():
     assert SpringBlock().simulate(duration=0.1, dt=0.01, trials=1).sizes["time"] == 11
 
 
+@pytest.mark.ci
 def test_three_grid_dimensions_and_labels():
     panel = xr.DataArray([0.1, 0.2], dims="panel", coords={"panel": ["left", "right"]})
     chain = SpringBlock(friction_left=panel, **grid(noise=[0.0, 0.1], stiffness=[1.0, 2.0, 3.0]))
