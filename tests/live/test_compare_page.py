@@ -37,6 +37,18 @@ def test_curves_at_equal_step_and_at_equal_loss(two):
     assert curves_at([], "equal loss") == []
 
 
+def test_a_run_without_loss_or_measurements_does_not_hold_others_up(two):
+    with Journal(two / "begun") as journal, Journal(two / "bare") as other:
+        journal.append(start())
+        other.append(start())
+        other.append({"kind": "measure", "step": 500, "time": 0.0, "numbers": {"nc1": 0.5}})
+    courses = [Course(two / name, curves=1000) for name in ("fast", "slow", "begun", "bare")]
+    for moment, steps in (("newest", [390, 580]), ("equal step", [390, 380]), ("equal loss", [150, 580])):
+        found = curves_at(courses, moment)
+        assert [step for step, _ in found[:2]] == steps
+        assert [len(loads) for _, loads in found] == [4, 4, 0, 0]
+
+
 def test_final_values_and_their_differences(two):
     table = final_table({name: Course(two / name) for name in ("fast", "slow")}).splitlines()
     assert table[0].split() == ["fast", "slow", "slow", "−", "fast"]

@@ -63,22 +63,29 @@ def loss_of(course: Course) -> np.ndarray:
 def curves_at(courses: Sequence[Course], moment: str) -> list[tuple[int, np.ndarray]]:
     """Step and load curve of each run: the newest, at the last step that all have, or at the least loss that all had.
 
+    Runs without measurements, or without a loss, are not waited for.
+
     >>> curves_at([], "newest")
     []
     """
-    if moment == "newest" or not all(each.curves for each in courses):
-        return [(int(each.columns["step"][-1]) if len(each) else 0, each.loads) for each in courses]
+    begun = [each for each in courses if len(each)]
     if moment == "equal step":
-        last = min((each.columns["step"][-1] for each in courses), default=0.0)
+        last = min((each.columns["step"][-1] for each in begun), default=0.0)
         return [_nearest(each, last) for each in courses]
-    reached = max((float(np.nanmin(loss_of(each), initial=np.inf)) for each in courses), default=0.0)
-    first = [np.flatnonzero(loss_of(each) <= reached) for each in courses]
-    steps = [each.columns["step"][found[0] if len(found) else -1] for each, found in zip(courses, first, strict=True)]
-    return [_nearest(each, step) for each, step in zip(courses, steps, strict=True)]
+    least = [np.nanmin(loss_of(each), initial=np.inf) for each in begun if loss_name(each) in each.known]
+    reached = max(least, default=np.inf) if moment == "equal loss" else -np.inf
+    return [_nearest(each, _first_step(each, reached)) for each in courses]
+
+
+def _first_step(course: Course, loss: float) -> float:
+    """The first step at which a run has a loss, or else its last one."""
+    found = np.flatnonzero(loss_of(course) <= loss)
+    return float(course.columns["step"][found[0] if len(found) else -1]) if len(course) else 0.0
 
 
 def _nearest(course: Course, step: float) -> tuple[int, np.ndarray]:
-    return min(course.curves, key=lambda curve: abs(step - curve[0]))
+    kept = [*course.curves, *([(int(course.columns["step"][-1]), course.loads)] if len(course) else [])]
+    return min(kept, key=lambda curve: abs(step - curve[0]), default=(0, course.loads))
 
 
 def final_table(courses: Mapping[str, Course]) -> str:
