@@ -120,7 +120,7 @@ def bokeh_message(kind, content):
 
 
 @pytest.mark.ci
-def test_messages_that_make_no_sense_leave_the_server_and_other_pages_alone(serve, runs, browser):
+def test_messages_that_make_no_sense_leave_the_server_and_other_pages_alone(serve, runs, browser, capfd):
     folder, journal = runs
     server = serve(folder)
     browser.open(server.address)
@@ -144,6 +144,9 @@ def test_messages_that_make_no_sense_leave_the_server_and_other_pages_alone(serv
         bokeh_message("nothing", {}),
     ):
         asyncio.run(say(server, messages))
+    said = capfd.readouterr().err
+    assert "error handling message" in said  # they were read
+    assert max(map(len, said.splitlines())) < 1000  # and are not quoted in full
     journal.append(measure(400))
     browser.sees("· step 400")
     assert status(server, page_of(server)) == 200

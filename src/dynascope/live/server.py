@@ -160,6 +160,7 @@ def serve(runs: Sequence[Path], *, host: str, port: int, browser: bool, told: Ca
     browser: whether to open one, where there is a screen. told: called with the address, when it can be asked
     """
     logging.getLogger("bokeh").setLevel(logging.ERROR)  # pages that are closed while something is sent are no news
+    logging.getLogger("bokeh.server.views.ws").setLevel(logging.CRITICAL)  # nor is nonsense, which it quotes in full
     shelf = Shelf(runs)
     if not host:
         raise ValueError(f"host must be an address of this machine, got {host!r}")
