@@ -3,7 +3,8 @@
 Two equal networks are trained, small CNNs or, with --gpt124m, GPTs of 124 million parameters, in bfloat16 on a GPU;
 turns alternate, so that whatever else the machine does meets both alike. The overhead counts everything: finding
 layers, the measurement before training, those during it, the last one, and each call of `run.step`. Its standard error
-comes from the spread between pairs of turns.
+comes from the spread between pairs of turns. With --steer the CNN has dropout, whose knob is decided on at every
+measurement and left alone (gain 0): what the decision costs, not what dropout does.
 """
 
 import argparse
@@ -20,9 +21,10 @@ from rich.table import Table
 from torch import nn
 from torch.nn import functional as F
 
-from dynascope import watch
+from dynascope import steer, watch
 from dynascope.monitor import Run
 from dynascope.progress import progress_bar
+from dynascope.steering import Dropout
 
 CLASSES, BATCH, TURN, PROBE = 10, 64, 5, 16
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -72,13 +74,13 @@ class Images(Training):
         parts: list[nn.Module] = []
         for inward, outward in ((3, 32), (32, 32), (32, 64), (64, 64)):
             parts += [nn.Conv2d(inward, outward, 3, padding=1), nn.BatchNorm2d(outward), nn.ReLU()]
-            parts += [nn.MaxPool2d(2)] if outward != inward else []
+            parts += [nn.MaxPool2d(2), nn.Dropout(0.0)] if outward != inward else []
         self.model = nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, CLASSES)).to(DEVICE)
         self.labels = torch.arange(2048, device=DEVICE) % CLASSES
         means = torch.randn(CLASSES, 3, 32, 32, device=DEVICE)
         self.images = torch.randn(2048, 3, 32, 32, device=DEVICE) + means[self.labels]
         self.optimiser = torch.optim.SGD(self.model.parameters(), lr=0.05, momentum=0.9)
-        self.probe = self.images[:250], self.labels[:250]
+        self.probe = self.images[:300], self.labels[:300]  # 30 a class
 
     def loss(self) -> torch.Tensor:
         """Of some images."""
@@ -171,7 +173,9 @@ class Times:
     measurements: int
 
 
-def compare(make: Callable[[], Training], steps: int, every: int | None, seconds: float = math.inf) -> Times:
+def compare(
+    make: Callable[[], Training], steps: int, every: int | None, seconds: float = math.inf, *, steered: bool = False
+) -> Times:
     """Train two networks, one of them watched, for so many steps, or for as many as fit into the seconds."""
     plain, watched = make(), make()
     for each in (plain, watched):
@@ -180,6 +184,8 @@ def compare(make: Callable[[], Training], steps: int, every: int | None, seconds
     with tempfile.TemporaryDirectory() as folder, progress_bar("training", steps) as done:
         begun = now()
         run = watch(watched.model, probe=watched.probe, every=every, out=folder)
+        if steered:
+            steer(run, Dropout(watched.model), gain=0.0)
         before = now() - begun
         # the other network's turns are not training time of this one, so its budget must not grow by them
         elsewhere = 0.0
@@ -224,6 +230,7 @@ def main() -> None:
     options.add_argument("--steps", type=int, default=4000)
     options.add_argument("--seconds", type=float, default=math.inf, help="stop after so many, of both together")
     options.add_argument("--every", type=int, default=None, help="a schedule instead of the default budget")
+    options.add_argument("--steer", action="store_true", help="the CNN, steered; needs --every")
     options.add_argument("--gpt124m", action="store_true", help="a GPT, of the size that follows")
     for name, value in vars(Size()).items():
         options.add_argument(f"--{name}", type=int, default=value)
@@ -234,7 +241,7 @@ def main() -> None:
     where = torch.cuda.get_device_name() if DEVICE.type == "cuda" else "CPU"
     number = sum(each.numel() for each in make().model.parameters())
     print(f"{number / 1e6:.3g} million parameters, torch {torch.__version__}, {where}")
-    tell(compare(make, given["steps"], given["every"], given["seconds"]))
+    tell(compare(make, given["steps"], given["every"], given["seconds"], steered=given["steer"]))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from the Okabe-Ito palette and from cividis, readable for colour-blind eyes and 
 """
 
 import io
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -42,7 +43,9 @@ def save_figure(figure: Figure, path: Path) -> Path:
     kind = path.suffix.removeprefix(".").lower()
     if kind not in ("png", "svg"):
         raise ValueError(f"a picture's name must end in .png or .svg, got {path.name!r}")
-    return write_whole(path, lambda place: figure.savefig(place, format=kind, dpi=150))
+    with warnings.catch_warnings():  # about the place of a legend, where a busy machine takes long to find it
+        warnings.filterwarnings("ignore", "Creating legend", UserWarning)
+        return write_whole(path, lambda place: figure.savefig(place, format=kind, dpi=150))
 
 
 def save_small(picture: Path, path: Path, limit: int = 150_000) -> Path:
