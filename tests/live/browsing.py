@@ -26,6 +26,16 @@ const all = (node) => [...node.querySelectorAll("*")].flatMap((each) => each.sha
   ? [each, ...all(each.shadowRoot)] : [each]);
 return all(document).filter((each) => each.matches(arguments[0]) && each.textContent.includes(arguments[1]));
 """
+# where a place of the picture with a title lies in the window, the picture put into its middle
+PLACE = """
+const plots = [...Bokeh.documents[0].all_models].filter((each) => each.type === "Figure"
+  && each.title.text.text.startsWith(arguments[0]));
+const view = plots.map((each) => Bokeh.index.find_one(each)).filter((each) => each)[0];
+view.el.scrollIntoView({block: "center"});
+const box = view.el.getBoundingClientRect();
+return [box.x + view.frame.x_scale.compute(arguments[1]), box.y + view.frame.y_scale.compute(arguments[2])];
+"""
+TITLES = 'return [...Bokeh.documents[0].all_models].filter((e) => e.type === "Figure").map((e) => e.title.text.text)'
 
 
 class Server:
@@ -128,6 +138,28 @@ class Browser:
         if press:
             actions.pointer_action.click()
         actions.perform()
+
+    def titles(self):
+        """Titles of all pictures."""
+        return self.ask(TITLES)
+
+    def point_at(self, title, x, y, *, press=False):
+        """Move the pointer to a place of a picture, by its axes."""
+        self.point(self.ask(PLACE, title, x, y), press=press)
+
+    def tip(self, title, x, y):
+        """What is said beside the pointer at a place of a picture."""
+        self.point_at(title, x, y)
+        rows = self.ask(FIND, ".bk-tooltip-row-label, .bk-tooltip-row-value", "")
+        return " ".join(each.text for each in rows if each.is_displayed())
+
+    def download(self, folder, start):
+        """The file that is saved when something is done."""
+        where = {"behavior": "allow", "downloadPath": str(folder)}
+        self.driver.execute_cdp_cmd("Browser.setDownloadBehavior", where)
+        start()
+        self.wait(lambda: [each for each in folder.iterdir() if each.suffix in (".csv", ".png")], "a file is saved")
+        return next(folder.iterdir())
 
     @contextlib.contextmanager
     def screen(self, width, height, *, mobile=False):

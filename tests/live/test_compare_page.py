@@ -12,14 +12,6 @@ from dynascope.live.tailing import Course
 from dynascope.monitor.journal import Journal
 from dynascope.sweep import sweep
 
-CELL = """
-const view = Bokeh.index.find_one([...Bokeh.documents[0].all_models].filter((each) => each.type === "Figure"
-  && each.title.text === "curvature")[0]);
-view.el.scrollIntoView();
-const box = view.el.getBoundingClientRect();
-return [box.x + view.frame.x_scale.compute(arguments[0]), box.y + view.frame.y_scale.compute(arguments[1])];
-"""
-
 
 def write(folder, steps, slower=1):
     with Journal(folder) as journal:
@@ -43,6 +35,18 @@ def test_curves_at_equal_step_and_at_equal_loss(two):
     assert (at[0], then[0]) == (150, 580)  # the slow one at 580 is where the fast one was at 145
     assert abs(at[1] - then[1]).max() < 0.05
     assert curves_at([], "equal loss") == []
+
+
+def test_a_run_without_loss_or_measurements_does_not_hold_others_up(two):
+    with Journal(two / "begun") as journal, Journal(two / "bare") as other:
+        journal.append(start())
+        other.append(start())
+        other.append({"kind": "measure", "step": 500, "time": 0.0, "numbers": {"nc1": 0.5}})
+    courses = [Course(two / name, curves=1000) for name in ("fast", "slow", "begun", "bare")]
+    for moment, steps in (("newest", [390, 580]), ("equal step", [390, 380]), ("equal loss", [150, 580])):
+        found = curves_at(courses, moment)
+        assert [step for step, _ in found[:2]] == steps
+        assert [len(loads) for _, loads in found] == [4, 4, 0, 0]
 
 
 def test_final_values_and_their_differences(two):
@@ -104,12 +108,18 @@ def test_a_cell_under_the_pointer_shows_its_curve(serve, swept, browser):
     server = serve(swept.parent)
     browser.open(f"{server.address}&place=compare&sweep=swept&quantity=curvature")
     browser.sees("curvature at the end, mean over repetitions")
-    titles = "return [...Bokeh.documents[0].all_models].filter((e) => e.type === 'Title').map((e) => e.text)"
-    browser.wait(lambda: "noise 0, friction_right 0" in browser.ask(titles), "the first cell is shown")
+    browser.wait(lambda: "noise 0, friction_right 0" in browser.titles(), "the first cell is shown")
     browser.wait(
-        lambda: browser.point(browser.ask(CELL, 1, 2)) or "noise 0.02, friction_right 0.1" in browser.ask(titles),
+        lambda: browser.point_at("curvature", 1, 2) or "noise 0.02, friction_right 0.1" in browser.titles(),
         "the cell under the pointer is shown",
     )
+    own = read_table(swept).isel(time=-1).sel(noise=0.02, friction_right=0.1).mean(("seed", "trial"))
+    drawn = (
+        "return [...Bokeh.documents[0].all_models].filter((e) => e.type === 'GlyphRenderer' && e.glyph.type === 'Line')"
+    )
+    np.testing.assert_allclose(browser.ask(drawn + "[0].data_source.data.y"), own["load"].values)
+    words = f"cell: noise 0.02, friction_right 0.1 value: {float(own['curvature']):.4f}"
+    browser.wait(lambda: browser.tip("curvature", 1, 2) == words, f"the tip says {words!r}")
     browser.picture("live_sweep.png", 1400, 700)
     assert browser.errors() == []
 

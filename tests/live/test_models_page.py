@@ -31,12 +31,6 @@ CHOOSE = """
 TIME = """
 [...Bokeh.documents[0].all_models].filter((each) => each.title === "time")[0].value = arguments[0];
 """
-PLACE = """
-const plot = [...Bokeh.documents[0].all_models].filter((each) => each.type === "Figure"
-  && each.title.text.startsWith("phases"))[0];
-const view = Bokeh.index.find_one(plot), box = view.el.getBoundingClientRect(), frame = view.frame;
-return [box.x + frame.x_scale.compute(arguments[0]), box.y + frame.y_scale.compute(arguments[1])];
-"""
 
 
 def blocks(browser):
@@ -67,8 +61,7 @@ def test_sliders_and_clicks_change_the_curve_and_an_address_restores_it(serve, t
     browser.wait(lambda: state(browser.text())["noise"] == 0.013, "the noise follows its slider")
     browser.wait(lambda: blocks(browser) != before, "the curve changes")
 
-    x, y = browser.ask(PLACE, 0.005, 0.15)
-    browser.point((x, y), press=True)
+    browser.point_at("phases", 0.005, 0.15, press=True)
     browser.wait(lambda: abs(state(browser.text())["noise"] - 0.005) < 0.001, "a click sets the noise")
     seen = state(browser.text())
     assert abs(seen["friction_right"] - 0.15) < 0.01
@@ -122,6 +115,24 @@ def test_every_family_follows_its_sliders(serve, tmp_path, browser):
         if family == "mode":
             browser.picture("live_mode.png", 1400, 840)
         browser.wait(lambda slider=slider, later=later: f"{slider}={later:g}" in browser.driver.current_url, "address")
+    assert browser.errors() == []
+
+
+@pytest.mark.ci
+def test_an_address_restores_every_slider_of_every_family(serve, tmp_path, browser):
+    server = serve(tmp_path)
+    for name, family in FAMILIES.items():
+        values = {slider: each.least + 2 * each.step for slider, each in family.sliders.items()}
+        given = "".join(f"&{slider}={value:g}" for slider, value in values.items())
+        browser.open(f"{server.address}&place=models&family={name}{given}")
+        browser.sees("print(")
+        lines = family.lines(family.read_state({slider: f"{value:g}" for slider, value in values.items()}))
+        assert lines in browser.text()
+        address = re.search(r"http://\S+place=models\S*", browser.text())[0]
+        assert all(f"{slider}={value:g}" in address for slider, value in values.items()), address
+        browser.open("about:blank")
+        browser.open(f"{address}&{server.address.split('?')[1]}")
+        browser.wait(lambda lines=lines: lines in browser.text(), f"{name} is as it was")
     assert browser.errors() == []
 
 
@@ -265,7 +276,14 @@ def test_a_recorded_run_is_laid_over_and_moves_the_sliders(serve, runs, browser)
     browser.sees("first: fitted, with the distance to the target as unit")
     browser.wait(lambda: state(browser.text())["blocks"] == 3, "the chain has as many blocks as the run")
     browser.wait(lambda: "run=first" in browser.driver.current_url, "the address names the run")
-    seen = state(browser.text())
+    fitted, seen = fit(runs[0] / "first"), state(browser.text())
+    for name in ("friction_right", "friction_left", "noise"):
+        least, greatest = SLIDERS[name][:2]
+        own = np.clip(fitted.values.get(name, SLIDERS[name].first), least, greatest)
+        assert seen[name] == pytest.approx(own, rel=1e-3), name
+    recorded = "return [...Bokeh.documents[0].all_models].filter((e) => e.type === 'GlyphRenderer').map("
+    recorded += "(e) => Array.from(e.data_source.data.y ?? []))"
+    assert any(each and np.allclose(each, fitted.at(60.0)) for each in browser.ask(recorded) if len(each) == 4)
     browser.open(browser.driver.current_url)
     browser.sees("first: fitted, with the distance to the target as unit")
     assert state(browser.text()) == seen

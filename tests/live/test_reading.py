@@ -44,7 +44,7 @@ def test_a_course_is_the_record_of_the_run(written):
     }.items():
         np.testing.assert_allclose(course.columns[own], record[name].values, rtol=1e-9)
     np.testing.assert_array_equal(course.loads, record["loads"].values[-1])
-    assert course.turns == [(190, "learning_rate", 0.1)]
+    assert course.turns == {"learning_rate": [(190, 0.1)]}
     assert course.matrix.shape == (3, 3)
 
 
@@ -56,6 +56,59 @@ def test_a_run_that_was_continued_replaces_what_it_measures_again(written):
     course.read_on()
     assert course.renewed == 1
     assert list(course.columns["step"]) == open_run(folder)["step"].values.tolist() == list(range(0, 110, 10))
+
+
+def write(folder, *entries):
+    with Journal(folder) as file:
+        for each in entries:
+            file.append(each)
+
+
+def test_turns_of_a_run_that_was_continued_replace_later_ones(written):
+    folder, file = written
+    for each in (turn(100, 0.1), turn(150, 0.2), turn(100, 0.05) | {"knob": "dropout"}, start(), turn(120, 0.3)):
+        file.append(each)
+    course = Course(folder)
+    assert course.turns == {"learning_rate": [(100, 0.1), (120, 0.3)], "dropout": [(100, 0.05)]}
+    record = open_run(folder)
+    assert record["learning_rate"].sel(step=[110, 120, 190]).values.tolist() == [0.1, 0.3, 0.3]
+
+
+@pytest.mark.parametrize("steps", [range(0, 50, 10), range(0, 200, 10), range(0, 900, 10)])
+def test_a_journal_that_another_one_replaces_is_read_anew(written, tmp_path, steps):
+    folder, file = written
+    course = Course(folder)
+    file.close()
+    write(tmp_path / "other", start(["a", "b", "c"]), *(measure(step, layers=3) for step in steps))
+    os.replace(tmp_path / "other" / NAME, folder / NAME)
+    course.read_on()
+    assert course.layers == ["a", "b", "c"]
+    assert list(course.columns["step"]) == list(steps)
+    assert course.renewed == 1
+
+
+def test_a_journal_that_is_copied_again_with_more_in_it_is_read_on(written, tmp_path):
+    folder, file = written
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    course = Course(copy)
+    file.append(measure(200))
+    shutil.copy(folder / NAME, tmp_path / "part")
+    os.replace(tmp_path / "part", copy / NAME)  # as rsync does
+    course.read_on()
+    assert (len(course), course.renewed) == (21, 0)
+
+
+def test_the_newest_number_may_be_none_at_all(tmp_path):
+    bad = measure(10)
+    bad["numbers"] |= {"train_loss": float("nan"), "nc1": float("inf")}
+    del bad["numbers"]["nc3"]
+    write(tmp_path, start(), measure(0), bad)
+    latest = Course(tmp_path).latest
+    assert np.isnan(latest["train_loss"])
+    assert latest["nc1"] == np.inf
+    assert latest["nc3"] == measure(0)["numbers"]["nc3"]
+    assert latest["straightness"] == pytest.approx(open_run(tmp_path)["linearity"].values[-1])
 
 
 def test_a_line_that_is_not_finished_is_waited_for(written):
@@ -111,11 +164,56 @@ def test_where_a_run_stands(written, monkeypatch):
     assert run.sentence == "closed · step 190"
 
 
+def test_a_run_that_is_continued_after_its_end_is_running_at_once(written):
+    folder, file = written
+    file.append({"kind": "end", "step": 190})
+    runs = Shelf([folder.parent]).runs
+    assert runs["run"].word == "closed"
+    file.append(start())
+    runs["run"].look()
+    assert runs["run"].word == "running"
+
+
+def test_a_run_whose_folder_becomes_a_link_is_gone(written, tmp_path):
+    folder, file = written
+    runs, course = Shelf([tmp_path / "run"]), Course(folder)
+    file.close()
+    write(tmp_path / "secret", start(), measure(5))
+    shutil.rmtree(folder)
+    folder.symlink_to(tmp_path / "secret")
+    runs.look()
+    assert runs.runs == {}
+    runs.put(runs.find())
+    assert runs.runs == {}
+    with pytest.raises(FileNotFoundError):
+        course.read_on()
+
+
+def test_a_pipe_is_no_journal(tmp_path):
+    (tmp_path / "run").mkdir()
+    os.mkfifo(tmp_path / "run" / NAME)
+    assert Shelf([tmp_path]).runs == {}  # to open it would wait for ever
+
+
+def _not_permitted(_):
+    raise PermissionError
+
+
+def test_a_journal_that_may_not_be_read_is_left_out_until_it_may(written, monkeypatch):
+    folder, _ = written
+    monkeypatch.setattr(journal, "held", _not_permitted)  # the superuser may read whatever there is
+    runs = Shelf([folder.parent])
+    assert runs.runs == {}
+    monkeypatch.undo()
+    runs.put(runs.find())
+    assert list(runs.runs) == ["run"]
+
+
 def test_a_run_that_is_deleted_leaves_the_shelf(written):
     folder, _ = written
     runs = Shelf([folder.parent])
     shutil.rmtree(folder)
-    runs.add([])
+    runs.look()
     assert runs.runs == {}
     assert runs.first is None
 

@@ -40,21 +40,20 @@ class Chain:
         self.figure = self._draw()
 
     def _draw(self) -> figure:
-        plot = empty_figure("load curve, as a chain of blocks and springs", y_axis_label="load D")
+        plot = empty_figure("load curve, as a chain of blocks and springs", up="load D")
         plot.height = HIGH
-        plot.multi_line("xs", "ys", source=self._earlier, color=GREY, alpha=0.3)
+        plot.multi_line("xs", "ys", source=self._earlier, color=GREY, alpha=0.45)
         plot.line("x", "y", source=self._springs, color=PALETTE[0], line_width=1.5)
         blocks = plot.scatter("x", "y", source=self.blocks, marker="square", size=14, color=PALETTE[1])
         self._block = blocks.glyph
         tips = [("layer", "@name"), ("load", "@y{0.000}"), ("work", "@work{0.000}")]
         plot.add_tools(HoverTool(tooltips=tips, renderers=[blocks]))
-        plot.xaxis.major_label_orientation = 0.7
         plot.xgrid.visible = False
         return plot
 
     def name_layers(self, names: Sequence[str]) -> None:
         """Write the names of layers at the axis, and make blocks so small that springs are seen between them."""
-        name_places(self.figure.xaxis[0], names)
+        name_places(self.figure.xaxis[0], names, slope=0.7)
         self._block.size = float(np.clip(140 / max(1, len(names)), 3, 14))
 
     def show(self, names: Sequence[str], loads: np.ndarray, earlier: Sequence[np.ndarray]) -> None:

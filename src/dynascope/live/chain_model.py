@@ -64,15 +64,16 @@ class ChainModel:
         low, high = SLIDERS["noise"][:2], SLIDERS["friction_right"][:2]
         plot = empty_figure(
             "phases: curvature at the end; click to go there",
-            x_axis_label="noise",
-            y_axis_label="friction to the right",
+            "noise",
+            "friction to the right",
             x_range=low,
             y_range=high,
         )
         plot.height = HIGH
         colours = LinearColorMapper("Cividis256")
         plot.image("image", x=0, y=0, dw=low[1], dh=high[1], source=self._map, color_mapper=colours)
-        plot.scatter("x", "y", source=self._here, marker="cross", size=18, line_width=3, color="#ffffff")
+        for width, colour in ((6, "#000000"), (3, "#ffffff")):  # seen on whatever lies below
+            plot.scatter("x", "y", source=self._here, marker="cross", size=18, line_width=width, color=colour)
         plot.add_layout(ColorBar(color_mapper=colours, major_label_text_color=GREY, background_fill_alpha=0.0), "right")
         plot.add_tools(HoverTool(tooltips=[("curvature", "@image{0.0000}")], renderers=plot.renderers[:1]))
         plot.on_event(Tap, lambda event: self._click({"noise": event.x, "friction_right": event.y}))
@@ -108,7 +109,7 @@ class ChainModel:
 
     def _draw(self) -> None:
         """Put the chain of the chosen time."""
-        now = round(self._time.value / _PAUSE)
+        now = round(min(max(self._time.value, 0.0), DURATION) / _PAUSE)
         mean, spread, closed = (each[now] for each in self._solved)
         names = [str(layer) for layer in range(len(mean))]
         if names != list(self._chain.blocks.data["name"]):

@@ -22,7 +22,7 @@ from dynascope.live.panels import (
     plain_legend,
     shortened,
 )
-from dynascope.live.runs import TICK, table_of
+from dynascope.live.runs import TICK, height_of, table_of
 from dynascope.live.sending import remember, send
 from dynascope.live.shelf import Shelf
 from dynascope.live.sweeps import Sweeps
@@ -30,6 +30,7 @@ from dynascope.live.tailing import SERIES, Course
 from dynascope.monitor.tables import short
 
 MOMENTS = ("newest", "equal step", "equal loss")
+_MOST = 10  # runs that are drawn: more have no colours of their own, and take long to read
 _CURVES = 1000  # load curves of a run between which the moment is looked for
 _LOSSES = ("train_loss", "probe_loss")
 
@@ -43,32 +44,48 @@ class _Shown:
     loads: ColumnDataSource = field(default_factory=lambda: ColumnDataSource({"x": [], "y": []}))
     sent: tuple[int, int] = (-1, 0)
 
+    @property
+    def look(self) -> tuple[str, bool, list[str]]:
+        """What pictures are drawn by: which loss it has, whether it has loads, the names of its layers."""
+        return loss_name(self.course), bool(self.course.loads.size), self.course.layers
+
+
+def loss_name(course: Course) -> str:
+    """The training loss of a run, or else that on the probe."""
+    return next((each for each in _LOSSES if each in course.known), _LOSSES[0])
+
 
 def loss_of(course: Course) -> np.ndarray:
-    """The training loss of a run, or else that on the probe, at every measurement."""
-    name = next((each for each in _LOSSES if each in course.known), _LOSSES[0])
-    return np.array(course.columns[name])
+    """The loss of a run at every measurement."""
+    return np.array(course.columns[loss_name(course)])
 
 
 def curves_at(courses: Sequence[Course], moment: str) -> list[tuple[int, np.ndarray]]:
     """Step and load curve of each run: the newest, at the last step that all have, or at the least loss that all had.
 
+    Runs without measurements, or without a loss, are not waited for.
+
     >>> curves_at([], "newest")
     []
     """
-    if moment == "newest" or not all(each.curves for each in courses):
-        return [(int(each.columns["step"][-1]) if len(each) else 0, each.loads) for each in courses]
+    begun = [each for each in courses if len(each)]
     if moment == "equal step":
-        last = min((each.columns["step"][-1] for each in courses), default=0.0)
+        last = min((each.columns["step"][-1] for each in begun), default=0.0)
         return [_nearest(each, last) for each in courses]
-    reached = max((float(np.nanmin(loss_of(each), initial=np.inf)) for each in courses), default=0.0)
-    first = [np.flatnonzero(loss_of(each) <= reached) for each in courses]
-    steps = [each.columns["step"][found[0] if len(found) else -1] for each, found in zip(courses, first, strict=True)]
-    return [_nearest(each, step) for each, step in zip(courses, steps, strict=True)]
+    least = [np.nanmin(loss_of(each), initial=np.inf) for each in begun if loss_name(each) in each.known]
+    reached = max(least, default=np.inf) if moment == "equal loss" else -np.inf
+    return [_nearest(each, _first_step(each, reached)) for each in courses]
+
+
+def _first_step(course: Course, loss: float) -> float:
+    """The first step at which a run has a loss, or else its last one."""
+    found = np.flatnonzero(loss_of(course) <= loss)
+    return float(course.columns["step"][found[0] if len(found) else -1]) if len(course) else 0.0
 
 
 def _nearest(course: Course, step: float) -> tuple[int, np.ndarray]:
-    return min(course.curves, key=lambda curve: abs(step - curve[0]))
+    kept = [*course.curves, *([(int(course.columns["step"][-1]), course.loads)] if len(course) else [])]
+    return min(kept, key=lambda curve: abs(step - curve[0]), default=(0, course.loads))
 
 
 def final_table(courses: Mapping[str, Course]) -> str:
@@ -76,10 +93,13 @@ def final_table(courses: Mapping[str, Course]) -> str:
     names = list(courses)
     lines = [["", *names, *(f"{name} − {names[0]}" for name in names[1:])]]
     for series in SERIES:
-        columns = [np.array(each.columns[series]) for each in courses.values()]
-        values = [float(each[np.isfinite(each)][-1]) if np.isfinite(each).any() else np.nan for each in columns]
-        if np.isfinite(values).any():
-            lines.append([series.replace("_", " "), *map(short, values), *(short(v - values[0]) for v in values[1:])])
+        if not any(series in each.latest for each in courses.values()):
+            continue
+        values = [each.latest.get(series, np.nan) for each in courses.values()]
+        shown = [short(v) or "nan" * (series in each.latest) for v, each in zip(values, courses.values(), strict=True)]
+        with np.errstate(invalid="ignore"):  # infinity less infinity
+            apart = (np.array(values) - values[0]).tolist()
+        lines.append([series.replace("_", " "), *shown, *map(short, apart[1:])])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
 
@@ -99,8 +119,8 @@ class Compare:
         self._said, self._values = as_text("said"), as_text("values", table=True)
         self._panels = row(sizing_mode="stretch_width", stylesheets=[GRID])
         columns = [TableColumn(field=each, title=each, formatter=StringFormatter()) for each in ("run", "state")]
-        runs = table_of(self._table, columns, len(shelf.runs), most=8)
-        runs.selectable = "checkbox"
+        self._grid = table_of(self._table, columns, len(shelf.runs), most=8)
+        self._grid.selectable = "checkbox"
         self._mark(wanted)
         self._choose(self._table.selected.indices)
         self._table.selected.on_change("indices", lambda _attr, _old, new: self._choose(new))
@@ -109,7 +129,7 @@ class Compare:
         doc.template_variables["here"] = {"place": "compare", "moment": MOMENTS[moment], "run": list(self._chosen)}
         self._sweeps = Sweeps(doc, workers, shelf.sweeps, given)
         with doc.models.freeze():
-            for part in (runs, self._moment, self._said, self._panels, self._values, *self._sweeps.parts()):
+            for part in (self._grid, self._moment, self._said, self._panels, self._values, *self._sweeps.parts()):
                 doc.add_root(part)
         doc.add_periodic_callback(self.tick, TICK)
 
@@ -122,19 +142,24 @@ class Compare:
     def _choose(self, places: Sequence[int]) -> None:
         runs = self._table.data["run"]
         names = [runs[place] for place in sorted(places) if place < len(runs) and runs[place] in self._shelf.runs]
-        new = {}
-        for name in names:
+        self._marked = {self._shelf.runs[name].folder for name in names}
+        known, new = {each.course.folder: each for each in self._chosen.values()}, {}
+        for name in names[:_MOST]:
             with contextlib.suppress(OSError):  # gone since the last look
                 folder = self._shelf.runs[name].folder
-                new[name] = self._chosen.get(name) or _Shown(Course(folder, curves=_CURVES))
+                new[name] = known.get(folder) or _Shown(Course(folder, curves=_CURVES))
         self._chosen = new
-        self._panels.children = [self._over_steps(), self._over_layers()] if new else []
+        self._draw()
         self._show()
 
+    def _draw(self) -> None:
+        self._drawn = [each.look for each in self._chosen.values()]
+        self._panels.children = [self._over_steps(), self._over_layers()] if self._chosen else []
+
     def _over_steps(self) -> figure:
-        plot = empty_figure("loss", x_axis_label="step", y_axis_label="loss")
+        plot = empty_figure("loss", "step", "loss")
         for place, (name, each) in enumerate(self._chosen.items()):
-            known = next((series for series in _LOSSES if series in each.course.known), _LOSSES[0])
+            known = loss_name(each.course)
             line = plot.line("step", known, source=each.source, line_width=2, **_style(place, name))
             tips, digits = [("step", "@step{0}"), ("loss", f"@{known}{{{NUMBER}}}")], {f"@{known}": "printf"}
             plot.add_tools(HoverTool(tooltips=tips, formatters=digits, renderers=[line], visible=False))
@@ -142,15 +167,15 @@ class Compare:
         return plot
 
     def _over_layers(self) -> figure:
-        plot = empty_figure("load curves", x_axis_label="layer", y_axis_label="load D")
-        for place, (name, each) in enumerate(self._chosen.items()):
+        plot = empty_figure("load curves", "layer", "load D")
+        loaded = [(place, each) for place, each in enumerate(self._chosen.items()) if each[1].course.loads.size]
+        for place, (name, each) in loaded:
             plot.line("x", "y", source=each.loads, line_width=2, **_style(place, name))
             plot.scatter("x", "y", source=each.loads, marker="square", size=8, **_style(place, name))
         plot.add_tools(HoverTool(tooltips=[("layer", "@x"), ("load", "@y{0.000}")], renderers=plot.renderers[1::2]))
-        layers = [each.course.layers for each in self._chosen.values()]
-        if all(each == layers[0] for each in layers):
-            name_places(plot.xaxis[0], layers[0])
-            plot.xaxis.major_label_orientation = 0.7
+        layers = [each.course.layers for _, (_, each) in loaded]
+        if layers and all(each == layers[0] for each in layers):
+            name_places(plot.xaxis[0], layers[0], slope=0.7)
         plain_legend(plot)
         return plot
 
@@ -158,14 +183,20 @@ class Compare:
         """Send what is new."""
         self._sweeps.offer(self._shelf.sweeps)
         if (rows := self._rows()) != self._table.data:
+            names = [name for name, each in self._shelf.runs.items() if each.folder in self._marked]
             self._table.data = rows
-            self._mark(self._chosen)
+            self._grid.height = height_of(len(rows["run"]), most=8)
+            self._mark(names)
+            if names[:_MOST] != list(self._chosen):  # names change where others come
+                self._choose(self._table.selected.indices)
         before = [each.sent for each in self._chosen.values()]
         for each in self._chosen.values():
             with contextlib.suppress(OSError):
                 each.course.read_on()
             each.sent = send(each.course, each.source, *each.sent)
         if before != [each.sent for each in self._chosen.values()]:
+            if self._drawn != [each.look for each in self._chosen.values()]:
+                self._draw()
             self._show()
 
     def _show(self) -> None:
@@ -175,7 +206,8 @@ class Compare:
         for each, (_, loads) in zip(self._chosen.values(), found, strict=True):
             each.loads.data = {"x": np.arange(len(loads)), "y": loads}
         steps = "; ".join(f"{name} at step {step}" for name, (step, _) in zip(courses, found, strict=True))
-        self._said.text = f"load curves: {steps}" if courses else "choose two or more runs"
+        left = f"; {_MOST} runs at most, {len(self._marked)} are marked" if len(self._marked) > _MOST else ""
+        self._said.text = f"load curves: {steps}{left}" if courses else "choose two or more runs"
         self._values.text = final_table(courses) if courses else ""
 
 

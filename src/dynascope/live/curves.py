@@ -44,7 +44,7 @@ class _Curve:
         self._picture = picture
         self._sources = [ColumnDataSource({name: [] for name in ("x", *picture.names)}) for _ in range(4)]
         axes = {f"{axis}_axis_type": "log" if axis in picture.log else "linear" for axis in "xy"}
-        self.figure = empty_figure(picture.title, x_axis_label=picture.across, y_axis_label=picture.up, **axes)
+        self.figure = empty_figure(picture.title, picture.across, picture.up, **axes)
         simulated, closed, recorded, imitated = self._sources
         for name, colour in zip(picture.names, PALETTE, strict=False):
             look = {"color": colour, "legend_label": name}

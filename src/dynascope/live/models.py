@@ -20,6 +20,7 @@ from dynascope.live.sending import later, remember
 from dynascope.live.shelf import Shelf
 
 _NONE = ("", "—")
+_LOOK = 2000  # milliseconds between two looks for new runs
 _SLOW = ":host { animation: shown 0s 0.4s backwards } @keyframes shown { from { visibility: hidden } }"
 
 
@@ -73,7 +74,13 @@ class Models:
         choice = Select(title="a recorded run over it", options=[_NONE, *names], value=value, stylesheets=[WIDGET])
         choice.on_change("value", lambda _attr, _old, new: self._lay_over(new, keep=False))
         remember("run", choice, "value", "cb_obj.value")
+        self._doc.add_periodic_callback(partial(self._offer, choice), _LOOK)
         return choice
+
+    def _offer(self, choice: Select) -> None:
+        """Let runs be chosen that were found since."""
+        if (found := [_NONE, *self._shelf.runs]) != choice.options:
+            choice.options = found
 
     def _begin(self, given: Mapping[str, str]) -> None:
         self._solve()
@@ -92,7 +99,7 @@ class Models:
 
     @property
     def _values(self) -> dict[str, float]:
-        return {name: each.value for name, each in self._sliders.items()}
+        return self._family.read_state({name: str(each.value) for name, each in self._sliders.items()})
 
     def _later(self, work: Callable[[], Any], then: Callable[[Future[Any]], None]) -> None:
         later(self._doc, self._workers, work, then)
@@ -150,6 +157,7 @@ class Models:
             return
         if error := found.exception():
             self._said.text = f"{name} is not fitted: {error}"
+            self._solve()
             return
         self._fitted = fitted = found.result()
         self._said.text = f"{name}: {fitted.sentence}"

@@ -1,6 +1,7 @@
 """Pictures of numbers over steps, in Bokeh."""
 
 import math
+import re
 from collections.abc import Sequence
 from itertools import takewhile
 
@@ -15,6 +16,7 @@ from bokeh.models import (
     HoverTool,
     PlainText,
     PreText,
+    SaveTool,
     Slider,
 )
 from bokeh.plotting import figure
@@ -27,17 +29,20 @@ NUMBER = "%.4g"  # of whatever size, under the pointer
 GREY = "#7a7a7a"  # of text, on white and on black alike
 HEIGHT, HIGH = 280, 360  # of a picture, in pixels
 GRID = """
-:host { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); gap: 12px }
+:host { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); gap: 12px;
+  align-content: start }
 """
 WIDGET = """
 @media (prefers-color-scheme: dark) {
   .bk-input, .bk-btn, .bk-btn:hover { background: #222; color: #ddd; border-color: #555 }
   .bk-btn.bk-active { background: #444 }
   .noUi-target { background: #333; border-color: #555; box-shadow: none }
-  .noUi-connects .noUi-connect { background: #777 }
+  .noUi-connects .noUi-connect { background: #777 !important }
+  select.bk-input { appearance: auto !important; background-image: none !important }
 }
 """
 _LONGEST = 22  # letters of a name at an axis or in a legend
+_SHORT, _UPRIGHT = 10, 1.2  # letters of names that may lean, and the slope of others
 _NAMED = 12  # places of an axis that have room for a name
 _LEGEND = 50  # letters of a legend, side by side, on a phone
 _TEXT = ":host pre { white-space: pre-wrap; overflow-wrap: anywhere; font: inherit; margin: 0 }"
@@ -64,14 +69,18 @@ def smoothing(source: ColumnDataSource, slider: Slider) -> CustomJSTransform:
     return CustomJSTransform(args={"source": source, "slider": slider}, v_func=_SMOOTH)
 
 
-def empty_figure(title: str, **options: object) -> figure:
-    """A figure in colours that are read on light and on dark pages.
+def empty_figure(title: str, across: str = "", up: str = "", **options: object) -> figure:
+    """A figure in colours that are read on light and on dark pages; title and names of its axes are text, never markup.
 
     >>> empty_figure("loss").title.text
-    'loss'
+    PlainText(...)
     """
-    tools = "pan,box_zoom,wheel_zoom,reset,save"
-    plot = figure(title=title, height=HEIGHT, sizing_mode="stretch_width", tools=tools, **options)
+    tools = "pan,box_zoom,wheel_zoom,reset"
+    plot = figure(height=HEIGHT, sizing_mode="stretch_width", tools=tools, **options)
+    plot.add_tools(SaveTool(filename=re.sub(r"\W+", "_", title)))
+    plot.title.text = PlainText(text=title)
+    for axis, name in zip(plot.axis, (across, up), strict=True):
+        axis.axis_label = PlainText(text=name) if name else None
     plot.toolbar.logo = None
     plot.toolbar.autohide = True
     plot.background_fill_color = plot.border_fill_color = plot.outline_line_color = None
@@ -94,7 +103,7 @@ def over_steps(
     >>> over_steps("loss", ["train_loss"], source, smoothing(source, slider), log=True).y_scale
     LogScale(...)
     """
-    plot = empty_figure(title, y_axis_type="log" if log else "linear", x_axis_label="step")
+    plot = empty_figure(title, "step", y_axis_type="log" if log else "linear")
     few = CDSView(filter=CustomJSFilter(code=_FEW))
     for name, colour in zip(names, PALETTE, strict=False):
         plot.line("step", name, source=source, color=colour, alpha=0.3)
@@ -132,20 +141,30 @@ def shortened(name: str) -> str:
 
 
 def apart(names: Sequence[str]) -> list[str]:
-    """Names without the parts that all of them begin with, where they are long.
+    """Names without the parts that all long ones begin and end with.
 
-    >>> apart(["model.layers.9.attention", "model.layers.10.attention"])
-    ['…9.attention', '…10.attention']
+    >>> apart(["input", "model.layers.9.attention.out", "model.layers.10.attention.out"])
+    ['input', '…9…', '…10…']
     """
-    parts = [name.split(".") for name in names]
-    same = list(takewhile(lambda each: len(set(each)) == 1, zip(*(each[:-1] for each in parts), strict=False)))
-    if not same or len(names) == 1 or max(map(len, names)) <= _LONGEST:
+    long = [name.split(".") for name in names if len(name) > _LONGEST]
+    first = _shared([each[:-1] for each in long])
+    last = _shared([each[:first:-1] for each in long])  # one part is left
+    if len(long) < 2:
         return list(names)
-    return [f"…{'.'.join(each[len(same) :])}" for each in parts]
+    begin, end = "…" * bool(first), "…" * bool(last)
+    middle = iter([f"{begin}{'.'.join(each[first : len(each) - last])}{end}" for each in long])
+    return [next(middle) if len(name) > _LONGEST else name for name in names]
 
 
-def name_places(axis: Axis, names: Sequence[str], first: float = 0.0) -> None:
+def _shared(parts: Sequence[Sequence[str]]) -> int:
+    """How many of their first parts all have in common."""
+    return len(list(takewhile(lambda each: len(set(each)) == 1, zip(*parts, strict=False))))
+
+
+def name_places(axis: Axis, names: Sequence[str], first: float = 0.0, *, slope: float = 0.0) -> None:
     """Write names at places one apart on an axis, as plain text whatever they hold; some of them where they are many.
+
+    slope: by which they lean, in radians; long ones stand more upright, so that the first of them has room
 
     >>> plot = empty_figure("load")
     >>> name_places(plot.xaxis[0], ["input", "fc"])
@@ -155,7 +174,10 @@ def name_places(axis: Axis, names: Sequence[str], first: float = 0.0) -> None:
     names = apart(names)
     places = range(0, len(names), -(-len(names) // _NAMED) or 1)
     axis.ticker = FixedTicker(ticks=[first + place for place in places])
-    axis.major_label_overrides = {first + place: PlainText(text=shortened(names[place])) for place in places}
+    labels = {first + place: shortened(names[place]) for place in places}
+    axis.major_label_overrides = {place: PlainText(text=each) for place, each in labels.items()}
+    if slope:
+        axis.major_label_orientation = slope if max(map(len, labels.values()), default=0) <= _SHORT else _UPRIGHT
 
 
 def plain_legend(plot: figure) -> None:

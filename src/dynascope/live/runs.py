@@ -29,6 +29,7 @@ from bokeh.plotting import figure
 
 from dynascope.live.chain import Chain
 from dynascope.live.judging import NO_BAND, Judgement, judge
+from dynascope.live.knobs import Knob
 from dynascope.live.panels import (
     GREY,
     GRID,
@@ -47,6 +48,7 @@ from dynascope.live.shelf import Shelf, Standing
 from dynascope.live.tailing import SERIES, Course
 
 TICK = 200  # milliseconds between two looks
+_HIGHEST = 8  # rows of the table that are seen at once
 _FIRST = 3  # pictures that are drawn before the page is seen
 _REST = 10  # times as long as a judgement took, none is begun
 
@@ -97,7 +99,7 @@ class Runs:
         self._table = ColumnDataSource({name: [] for name in _ROW})
         self._history = ColumnDataSource({name: [] for name in ("step", *SERIES)})
         self._band = ColumnDataSource(dict(NO_BAND))
-        self._knob, self._held = (ColumnDataSource({"step": [], "value": []}) for _ in range(2))
+        self._knobs: dict[str, Knob] = {}
         self._matrix = ColumnDataSource({"image": [], "size": []})
         self._chain = Chain()
         self._status, self._verdicts, self._laws = as_text("status", bold=True), as_text("verdicts"), as_text("laws")
@@ -112,6 +114,7 @@ class Runs:
         remember("axes", self._axes, "active", "cb_obj.labels[cb_obj.active]")
         self._drawn: dict[_Key, LayoutDOM] = {}
         self._panels = row(sizing_mode="stretch_width", stylesheets=[GRID])
+        self._grid = self._draw_table()
         self._fill_table()
         self.select(wanted if wanted in shelf.runs else shelf.first)
         shown = {"run": self._status.tags, "axes": _AXES[log], "smoothing": smooth}
@@ -132,7 +135,7 @@ class Runs:
         save = Button(label="data (CSV)", width=110, stylesheets=[WIDGET])
         save.js_on_click(CustomJS(args={"source": self._history, "status": self._status}, code=_DOWNLOAD))
         return {
-            "table": self._draw_table(),
+            "table": self._grid,
             "status": self._status,
             "verdicts": self._verdicts,
             "controls": row(self._axes, slider, save, styles={"flex-wrap": "wrap", "gap": "12px"}),
@@ -152,7 +155,7 @@ class Runs:
         self._table.selected.on_change("indices", lambda _attr, _old, new: self._choose(new))
         places = "source.selected.indices.map((place) => source.data.run[place])"
         remember("run", self._table.selected, "indices", places, source=self._table)
-        return table_of(self._table, columns, len(self._shelf.runs), most=8)
+        return table_of(self._table, columns, len(self._shelf.runs), most=_HIGHEST)
 
     def _draw_panels(self) -> None:
         """Draw what the run has numbers for, and nothing again that is drawn as it should be."""
@@ -167,8 +170,8 @@ class Runs:
             known = tuple(name for name in names if name in course.known)
             if known:
                 wanted[title, *known, "log" * (log and positive)] = partial(self._draw, title, known, log and positive)
-        if course.turns:
-            wanted["knob", course.turns[-1][1]] = partial(self._draw_knob, course.turns[-1][1])
+        for name in course.turns:
+            wanted["knob", name] = partial(lambda knob: knob.figure, self._knobs[name])
         if course.matrix.size:
             wanted["classes", *course.classes] = partial(self._draw_matrix, course.classes)
         chosen = list(wanted) if self._ready else list(wanted)[:_FIRST]
@@ -198,24 +201,15 @@ class Runs:
             if key[0] == "loss":
                 self._name_band(plot)
 
-    def _draw_knob(self, name: str) -> figure:
-        plot = empty_figure(f"steered: {name.replace('_', ' ')}", x_axis_label="step")
-        plot.step("step", "value", source=self._knob, color=PALETTE[2], mode="after", line_width=2)
-        plot.line("step", "value", source=self._held, color=PALETTE[2], line_width=2)
-        plot.scatter("step", "value", source=self._knob, color=PALETTE[2])
-        plot.add_tools(HoverTool(tooltips=[("step", "@step{0}"), ("value", "@value{0.000000}")], mode="vline"))
-        return plot
-
     def _draw_matrix(self, classes: Sequence[str]) -> figure:
-        plot = empty_figure("elasticity", x_axis_label="class stepped on", y_axis_label="class that moves")
+        plot = empty_figure("elasticity", "class stepped on", "class that moves")
         colours = LinearColorMapper("Viridis256")
         plot.image("image", x=0, y=0, dw="size", dh="size", source=self._matrix, color_mapper=colours)
         plot.add_layout(ColorBar(color_mapper=colours, major_label_text_color=GREY, background_fill_alpha=0.0), "right")
         plot.add_tools(HoverTool(tooltips=[("elasticity", "@image{0.000}")]))
         plot.grid.visible = False
-        for axis in plot.axis:
-            name_places(axis, classes, 0.5)
-        plot.xaxis.major_label_orientation = 0.5
+        name_places(plot.xaxis[0], classes, 0.5, slope=0.5)
+        name_places(plot.yaxis[0], classes, 0.5)
         return plot
 
     def _rows(self) -> dict[str, tuple[object, ...]]:
@@ -229,6 +223,7 @@ class Runs:
         rows = self._rows()
         if list(rows) != list(self._table.data["run"]):
             self._table.data = {key: [each[i] for each in rows.values()] for i, key in enumerate(_ROW)}
+            self._grid.height = height_of(len(rows), most=_HIGHEST)
             self._mark()
             return
         changed = {
@@ -250,8 +245,10 @@ class Runs:
 
     def _choose(self, places: list[int]) -> None:
         if places and places[0] < len(self._table.data["run"]):  # a number of a row: the browser sends no names
-            self._missed = ""
-            self.select(self._table.data["run"][places[0]])
+            name = self._table.data["run"][places[0]]
+            if self._shelf.runs.get(name) is not self._standing:
+                self._missed = ""
+            self.select(name)
 
     @property
     def _standing(self) -> Standing | None:
@@ -303,20 +300,12 @@ class Runs:
             self._layers = course.layers
             self._chain.name_layers(self._layers)
         self._chain.show(course.layers, course.loads, [loads for _, loads in course.curves])
-        self._send_turns(course)
+        for name, turns in course.turns.items():
+            self._knobs.setdefault(name, Knob(name)).show(turns, course.columns["step"][-1] if len(course) else 0.0)
         if course.matrix is not self._seen:
             self._seen = course.matrix
-            self._matrix.data = {"image": [course.matrix], "size": [len(course.matrix)]}
-
-    def _send_turns(self, course: Course) -> None:
-        """The turns of the knob that was turned last, and its value until now."""
-        turns = [(step, value) for step, knob, value in course.turns if knob == course.turns[-1][1]]
-        sent = list(zip(self._knob.data["step"], self._knob.data["value"], strict=True))
-        if turns[: len(sent)] != sent:  # another knob, or another run
-            self._knob.data, sent = {"step": [], "value": []}, []
-        self._knob.stream(_columns(turns[len(sent) :]))
-        now = course.columns["step"][-1] if len(course) else 0.0
-        self._held.data = _columns([*turns[-1:], *((max(step, now), value) for step, value in turns[-1:])])
+            images = [course.matrix] if course.matrix.size else []  # a browser draws none without cells
+            self._matrix.data = {"image": images, "size": [len(each) for each in images]}
 
     def _send_verdicts(self, course: Course, *, ended: bool) -> None:
         """Judge in another thread, and not all the time."""
@@ -335,10 +324,6 @@ class Runs:
             self._waiting = self._workers.submit(judge, course.entries, *losses, ended=ended)
 
 
-def _columns(turns: Sequence[tuple[float, float]]) -> dict[str, list[float]]:
-    return {"step": [step for step, _ in turns], "value": [value for _, value in turns]}
-
-
 def _number(digits: int) -> ScientificFormatter:
     return ScientificFormatter(precision=digits, power_limit_high=5, power_limit_low=-digits, nan_format="")
 
@@ -353,6 +338,15 @@ def _layers(source: ColumnDataSource, count: int) -> DataTable:
     return table_of(source, columns, count, most=12)
 
 
+def height_of(rows: int, *, most: int) -> int:
+    """Pixels that a table needs for its rows, of which the rest is scrolled to.
+
+    >>> height_of(3, most=8), height_of(300, most=8)
+    (105, 230)
+    """
+    return 30 + 25 * min(max(rows, 1), most)
+
+
 def table_of(source: ColumnDataSource, columns: list[TableColumn], rows: int, *, most: int) -> DataTable:
     """A table whose cells are text, as high as its rows need."""
     table = DataTable(
@@ -360,7 +354,7 @@ def table_of(source: ColumnDataSource, columns: list[TableColumn], rows: int, *,
         columns=columns,
         index_position=None,
         reorderable=False,
-        height=30 + 25 * min(max(rows, 1), most),
+        height=height_of(rows, most=most),
         sizing_mode="stretch_width",
         stylesheets=[_CELLS],
     )

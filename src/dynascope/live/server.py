@@ -20,6 +20,8 @@ from urllib.parse import urlsplit
 from bokeh.application import Application
 from bokeh.application.handlers import FunctionHandler
 from bokeh.document import Document
+from bokeh.events import ConnectionLost
+from bokeh.models import CustomJS
 from bokeh.resources import Resources
 from bokeh.server.server import BaseServer
 from bokeh.server.tornado import BokehTornado
@@ -28,15 +30,24 @@ from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPHeaders, HTTPServerRequest
 from tornado.ioloop import IOLoop, PeriodicCallback
 from tornado.web import OutputTransform, RequestHandler
+from tornado.websocket import WebSocketHandler
 
 from dynascope.live.compare import Compare
 from dynascope.live.runs import TICK, Runs
 from dynascope.live.shelf import Shelf
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_FIND = 2.0  # seconds between two searches for new runs
+_FIND, _REST = 2.0, 10  # seconds between two searches for new runs; and times as long as a search of a large tree took
+_ADDRESS = 1 << 16  # bytes of an address that is read
+_HEAD = 1 << 22  # bytes before a body: browsers send addresses of up to 2 MB, which Tornado else drops without a word
+_BODY = 1 << 20  # bytes of a body, or of a message from a page: a page says little
 _STARTED = secrets.token_hex(8)
 _PAGE = Path(__file__).with_name("page.html")
+_REFUSALS = {
+    401: "This page needs the token of its server: add &token=… as in the address that it printed.",
+    403: "This server answers its own pages only, each of them in a session of its own.",
+    414: f"This address is longer than {_ADDRESS} bytes: leave out some of it.",
+}
 _HEADERS = {
     # whatever a page holds, a browser asks no other host and shows the page in no frame
     "Content-Security-Policy": "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; frame-ancestors 'none'",
@@ -75,8 +86,8 @@ class _Refusal(RequestHandler):
         self.set_status(status)
 
     def prepare(self) -> None:
-        self.set_header("Content-Type", "text/plain")
-        self.finish("This page needs the token of its server: add &token=… as in the address that it printed.\n")
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.finish(_REFUSALS[self.get_status()] + "\n")
 
 
 class _Guarded(BokehTornado):  # type: ignore[misc]  # Bokeh's types are not read
@@ -89,17 +100,25 @@ class _Guarded(BokehTornado):  # type: ignore[misc]  # Bokeh's types are not rea
     def find_handler(self, request: HTTPServerRequest, **options: Any) -> Any:
         if refused := self._refuses(request):
             return self.get_handler_delegate(request, _Refusal, {"status": refused})
-        return super().find_handler(request, **options)
+        found = super().find_handler(request, **options)
+        if request.method == "HEAD" and not issubclass(found.handler_class, WebSocketHandler | StaticHandler):
+            own = found.handler_class  # Tornado leaves the body of its answer out
+            found.handler_class = type(own.__name__, (own,), {"head": own.get})
+        return found
 
     def _refuses(self, request: HTTPServerRequest) -> int:
         """The status of a refusal, 0 for none."""
+        if len(request.uri or "") > _ADDRESS:
+            return 414
         origin = request.headers.get("Origin")
         if origin is not None and urlsplit(origin).netloc.lower() not in self._origins_of(request):
             return 403
         if request.path.startswith("/static/"):
             return 0
         given = request.query_arguments.get("token", [b""])[-1]
-        return 0 if hmac.compare_digest(given, self._token.encode()) else 401
+        if not hmac.compare_digest(given, self._token.encode()):
+            return 401
+        return 403 if {"bokeh-token", "bokeh-session-id"} & set(request.query_arguments) else 0
 
     def _origins_of(self, request: HTTPServerRequest) -> set[str]:
         """Pages that may ask: our own, by whatever name others know this machine where it serves them."""
@@ -141,6 +160,7 @@ def serve(runs: Sequence[Path], *, host: str, port: int, browser: bool, told: Ca
     browser: whether to open one, where there is a screen. told: called with the address, when it can be asked
     """
     logging.getLogger("bokeh").setLevel(logging.ERROR)  # pages that are closed while something is sent are no news
+    logging.getLogger("bokeh.server.views.ws").setLevel(logging.CRITICAL)  # nor is nonsense, which it quotes in full
     shelf = Shelf(runs)
     if not host:
         raise ValueError(f"host must be an address of this machine, got {host!r}")
@@ -174,11 +194,13 @@ async def _serve(shelf: Shelf, door: socket.socket, host: str, browser: bool, to
             log_function=lambda _handler: None,
             include_headers=[],
             include_cookies=[],
+            websocket_max_message_size_bytes=_BODY,
         )
-        server = BaseServer(IOLoop.current(), application, (http := HTTPServer(application)))
+        http = HTTPServer(application, max_header_size=_HEAD, max_body_size=_BODY)
+        server = BaseServer(IOLoop.current(), application, http)
         http.add_sockets([door])
         server.start()
-        looks = PeriodicCallback(lambda: shelf.add([]), TICK)
+        looks = PeriodicCallback(shelf.look, TICK)
         looks.start()
         address = f"{home}?token={token}"
         told(address)
@@ -205,8 +227,9 @@ async def _until_stopped(shelf: Shelf, workers: ThreadPoolExecutor) -> int:
         with contextlib.suppress(NotImplementedError):  # Windows, where Ctrl-C is an exception
             loop.add_signal_handler(number, stop, number)
     while not stopped.done():
-        shelf.add(await loop.run_in_executor(workers, shelf.find))
-        await asyncio.wait([stopped], timeout=_FIND)
+        begun = loop.time()
+        shelf.put(await loop.run_in_executor(workers, shelf.find))
+        await asyncio.wait([stopped], timeout=max(_FIND, _REST * (loop.time() - begun)))
     return stopped.result()
 
 
@@ -217,6 +240,7 @@ def _open(doc: Document, shelf: Shelf, workers: ThreadPoolExecutor) -> None:
     doc.title = "dynascope live"
     doc.template = _PAGE.read_text(encoding="utf-8")
     doc.template_variables["started"] = _STARTED
+    doc.js_on_event(ConnectionLost, CustomJS(code="window.dropped = true"))
     doc.config.reconnect_session = doc.config.notify_connection_status = False  # the page does so
     if given.get("place") == "models":
         models = import_module("dynascope.live.models")  # loads JAX

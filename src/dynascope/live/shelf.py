@@ -1,5 +1,6 @@
 """The runs and sweeps below the folders that were named, found as they appear; each run with where it stands."""
 
+import contextlib
 import itertools
 import os
 import statistics
@@ -8,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dynascope.live.tailing import File
 from dynascope.monitor import journal
 from dynascope.monitor.comparing import run_names
 
@@ -30,11 +32,16 @@ class Standing:
     _pause: float = field(default=0.0, repr=False)
     _held: bool = field(default=False, repr=False)
 
+    def __post_init__(self) -> None:
+        self._file = File(self.folder)
+
     def look(self) -> None:
         """See whether a process writes to the journal, and read its end again if it has changed."""
-        found = (self.folder / journal.NAME).stat()
-        self._held = not self.ended and journal.held(self.folder)
-        if (found.st_size, found.st_mtime) == (self._size, self._written):
+        found = self._file.look()
+        changed = (found.st_size, found.st_mtime) != (self._size, self._written)
+        if changed or not self.ended:  # before its end is read: a process writes that, and then lets go
+            self._held = journal.held(self.folder)
+        if not changed:
             return
         self._size, self._written = found.st_size, found.st_mtime
         for size in _ENDS:
@@ -108,7 +115,7 @@ class Shelf:
         self._roots = [root.resolve() for root in roots]
         self.runs: dict[str, Standing] = {}
         self.sweeps: dict[str, Path] = {}
-        self.add(self.find())
+        self.put(self.find())
 
     def find(self) -> list[Path]:
         """Folders of runs; sweeps are put on the shelf at once. May take long.
@@ -118,24 +125,29 @@ class Shelf:
         runs, sweeps = set(), set()
         for root in self._roots:
             for place, _, files in os.walk(root):
-                if journal.NAME in files and not (Path(place) / journal.NAME).is_symlink():
+                if journal.NAME in files:
                     runs.add(Path(place))
                 if PLAN in files and not any((Path(place) / each).is_symlink() for each in (PLAN, TABLE, "results")):
                     sweeps.add(Path(place))
         self.sweeps = named(sweeps)
         return sorted(runs)
 
-    def add(self, folders: Sequence[Path]) -> None:
-        """Take in folders that were found, and look at every run; one that is gone is left out."""
+    def put(self, folders: Sequence[Path]) -> None:
+        """Have the runs that were found and no others."""
         known = {standing.folder: standing for standing in self.runs.values()}
-        for folder in folders:
-            known.setdefault(folder, Standing(folder))
-        for standing in list(known.values()):
-            try:
-                standing.look()
-            except OSError:
-                del known[standing.folder]
-        self.runs = {name: known[folder] for name, folder in named(known).items()}
+        self._keep([known.get(folder) or Standing(folder) for folder in folders])
+
+    def look(self) -> None:
+        """Look at every run; one that is gone is left out."""
+        self._keep(self.runs.values())
+
+    def _keep(self, runs: Iterable[Standing]) -> None:
+        kept = {}
+        for each in runs:
+            with contextlib.suppress(OSError):
+                each.look()
+                kept[each.folder] = each
+        self.runs = {name: kept[folder] for name, folder in named(kept).items()}
 
     @property
     def first(self) -> str | None:

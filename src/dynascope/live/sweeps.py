@@ -17,6 +17,7 @@ from bokeh.models import (
     HoverTool,
     LayoutDOM,
     LinearColorMapper,
+    PlainText,
     Select,
 )
 from bokeh.plotting import figure
@@ -35,7 +36,7 @@ _CURVE = """
 const place = cb_data.index.indices[0];
 if (place === undefined) return;
 curve.data = {x: cells.data.xs[place], y: cells.data.ys[place]};
-title.text = cells.data.said[place];
+title.text = new title.text.constructor({text: cells.data.said[place]});
 """
 
 
@@ -177,9 +178,11 @@ class Sweeps:
         self._table = xr.Dataset() if error else read.result()
         known = quantities(self._table)
         first = "curvature" if "curvature" in known else known[0] if known else ""
-        self._quantity.options, self._quantity.value = known, quantity if quantity in known else first
+        before, self._quantity.options = self._quantity.value, known
+        self._quantity.value = quantity if quantity in known else first
         self._quantity.visible = bool(known)
-        self._show()
+        if self._quantity.value == before:  # else it is shown already
+            self._show()
         if not known:
             self._said.text = f"{name} is not shown: {error or 'it has no number for each configuration'}"
 
@@ -190,7 +193,8 @@ class Sweeps:
         found = diagram(self._table, self._quantity.value)
         self._cells.data = {name: list(column) for name, column in found.cells.items()}
         self._curve.data = {"x": found.cells["xs"][0], "y": found.cells["ys"][0]}
-        beside = empty_figure(str(found.cells["said"][0]), x_axis_label=found.across, y_axis_label=found.up)
+        beside = empty_figure("curve of a cell", found.across, found.up)
+        beside.title.text = PlainText(text=str(found.cells["said"][0]))
         beside.height = HIGH
         beside.line("x", "y", source=self._curve, color=PALETTE[0], line_width=2)
         beside.scatter("x", "y", source=self._curve, color=PALETTE[1], marker="square", size=7)
@@ -201,7 +205,7 @@ class Sweeps:
 
     def _draw(self, found: Diagram, beside: figure) -> figure:
         names = [*found.axes, ""][:2]
-        plot = empty_figure(self._quantity.value.replace("_", " "), x_axis_label=names[0], y_axis_label=names[1])
+        plot = empty_figure(self._quantity.value.replace("_", " "), *names)
         plot.height = HIGH
         colours = LinearColorMapper("Cividis256")
         cells = plot.rect(

@@ -1,6 +1,8 @@
 """A run as it is read on: what its journal gained since the last look, and no more of it in memory than is shown."""
 
 import math
+import os
+import stat
 from array import array
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,21 +20,39 @@ SERIES = (
     *("bend", "straightness", "nc1", "nc2_angle", "nc3", "nc4", "minimum_feature_distance", "intra", "inter"),
 )
 _MOST = 1 << 20  # bytes of a journal that are read at one look: it may be long
+_END = 64  # bytes by which a file is known again; each line has a checksum
 _CURVES = 12  # earlier load curves that are kept, if not said otherwise
+
+
+class File:
+    """The journal in a folder; once it, or a folder above it, was replaced by a link, it is as good as gone."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path, self._known = folder / journal.NAME, (0, 0)
+
+    def look(self) -> os.stat_result:
+        """Its size, and when it was written; an OSError where it is no longer there."""
+        found = self.path.lstat()
+        if (found.st_dev, found.st_ino) != self._known:
+            if not stat.S_ISREG(found.st_mode) or self.path.resolve() != self.path:
+                raise FileNotFoundError(f"{str(self.path)!r} is no file in its folder")
+            self._known = found.st_dev, found.st_ino
+        return found
 
 
 class Course:
     """What is shown of one run, read from the last byte on.
 
     `columns` has one number of each series for every measurement, NaN where it was not measured, `known` the names of
-    those that ever were; `curves` some earlier load curves, evenly spaced; `entries` what verdicts are made of.
-    `renewed` counts how often earlier measurements were replaced, because the run was continued from a step before.
+    those that ever were, `latest` what each was when it was measured last; `curves` some earlier load curves, evenly
+    spaced; `turns` step and value of each knob; `entries` what verdicts are made of. `renewed` counts how often earlier
+    measurements were replaced: the run was continued from a step before, or its file is another one.
 
     >>> import tempfile
     >>> start = {"kind": "start", "layers": ["input", "fc"], "classes": [], "settings": {}, "device": "cpu"}
     >>> with tempfile.TemporaryDirectory() as folder, journal.Journal(folder) as file:
     ...     file.append(start)
-    ...     course = Course(Path(folder))
+    ...     course = Course(Path(folder).resolve())
     ...     file.append({"kind": "measure", "step": 0, "time": 0.0, "numbers": {"load": [2.0, 1.0], "nc1": 0.5}})
     ...     course.read_on()
     ...     course.layers, course.loads.tolist(), list(course.columns["nc1"])
@@ -41,19 +61,19 @@ class Course:
 
     def __init__(self, folder: Path, *, curves: int = _CURVES) -> None:
         self.folder, self.renewed, self._curves = folder, 0, curves
+        self._file = File(folder)
         self._clear()
         self.read_on()
 
     def _clear(self) -> None:
-        self._place = 0
+        self._place, self._end = 0, b""  # up to which byte it was read, and the last ones before it
         self._start: Mapping[str, Json] = {}
-        self.turns: list[tuple[int, str, float]] = []
+        self._seen = (0, 0, 0)
+        self.turns: dict[str, list[tuple[int, float]]] = {}
         self.matrix = np.zeros((0, 0))
-        self._forget()
-
-    def _forget(self) -> None:
         self.columns = {name: array("d") for name in ("step", *SERIES)}
         self.known: set[str] = set()
+        self.latest: dict[str, float] = {}
         self.curves: list[tuple[int, np.ndarray]] = []
         self.loads = np.zeros(0)
         self._new: dict[int, np.ndarray] = {}  # load curves whose shape is not known yet, by record
@@ -82,16 +102,23 @@ class Course:
 
     def read_on(self) -> None:
         """Take in what the journal gained, about a megabyte of it at most."""
-        size = (self.folder / journal.NAME).stat().st_size
-        if size < self._place:  # written anew
+        seen = self._file.look()
+        if (state := (seen.st_size, seen.st_mtime_ns, seen.st_ino)) == self._seen:
+            return
+        if self._bytes_before() != self._end:  # written anew, or another file in its place
             self._clear()
             self.renewed += 1
-        if size == self._place:
-            return
         found, self._place = journal.read_on(self.folder, self._place, _MOST)
+        self._end = self._bytes_before()
+        self._seen = state if self._place == seen.st_size else (0, 0, 0)
         for entry in found:
             self._take(entry)
         self._shape()
+
+    def _bytes_before(self) -> bytes:
+        with self._file.path.open("rb") as stream:
+            stream.seek(max(0, self._place - _END))
+            return stream.read(min(_END, self._place))
 
     def read_all(self) -> None:
         """Take in all that the journal has."""
@@ -105,7 +132,10 @@ class Course:
         if kind == "start" and not self._start:
             self._start = entry
         elif kind == "turn":
-            self.turns.append((entry["step"], entry["knob"], entry["value"]))
+            own = self.turns.setdefault(entry["knob"], [])
+            while own and own[-1][0] >= entry["step"]:  # the run was continued from a step before
+                own.pop()
+            own.append((entry["step"], entry["value"]))
         elif kind == "measure" and self._start:
             self._measure(entry)
 
@@ -118,8 +148,9 @@ class Course:
         for name in SERIES:
             value = numbers.get(name)
             self.columns[name].append(value if isinstance(value, float) else np.nan)
-            if math.isfinite(self.columns[name][-1]):
-                self.known.add(name)
+            if isinstance(value, float):
+                self.latest[name] = value
+                self.known |= {name} if math.isfinite(value) else set()
         if loads is not None and loads.ndim == 1:
             self.loads = loads
             self._new[len(self) - 1] = loads
@@ -138,6 +169,7 @@ class Course:
                 shapes = {"bend": bends(curves), "straightness": straightness(curves)}
             for name, values in shapes.items():
                 np.asarray(self.columns[name])[places] = values
+                self.latest[name] = float(values[-1])
                 self.known |= {name} if np.isfinite(values).any() else set()
         self._new = {}
 
@@ -146,6 +178,8 @@ class Course:
         count = int(np.searchsorted(self.columns["step"], step))
         self.columns = {name: column[:count] for name, column in self.columns.items()}
         self._new = {place: loads for place, loads in self._new.items() if place < count}
+        finite = {name: np.array(self.columns[name])[np.isfinite(self.columns[name])] for name in SERIES}
+        self.latest = {name: float(found[-1]) for name, found in finite.items() if len(found)}
         self.curves = [each for each in self.curves if each[0] < step]
         self._kept = [each for each in self._kept if each["step"] < step]
         self.renewed += 1
