@@ -86,5 +86,5 @@ def lines(values: Values) -> str:
         "from dynascope import SpringBlock\n\n"
         f"chain = SpringBlock({arguments(values)})\n"
         f'run = chain.simulate({DURATION:g}, {DT:g}, {TRIALS}, save_points={TIMES}, precision="float32")\n'
-        'print(run["load"].mean("trial").isel(time=-1).values)'
+        'print(run["load"].mean("trial").to_pandas())  # a row for each place of the slider of time'
     )
