@@ -46,6 +46,7 @@ def _own_code():
     """The function of the old sweep can be imported."""
     with mock.patch.object(sys, "path", [str(OLD), *sys.path]):
         yield
+    sys.modules.pop("decay", None)  # other tests have one of their own
 
 
 def _records(*names):
