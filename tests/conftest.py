@@ -3,6 +3,7 @@
 import os
 import sys
 from functools import cache
+from pathlib import Path
 
 import hypothesis
 import matplotlib as mpl
@@ -78,9 +79,11 @@ _LEFT = pytest.StashKey[dict[str, int]]()  # command -> how many tests are left 
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave to CI what is marked so, unless marks are chosen on the command line."""
+    """Leave to CI what is marked so, unless marks are chosen on the command line; and all that spoils experiments."""
+    spoiling = Path(__file__).parent / "experiments"
     for item in items:
-        if isinstance(item, pytest.DoctestItem) and item.name.endswith(LONG_EXAMPLES):
+        long = isinstance(item, pytest.DoctestItem) and item.name.endswith(LONG_EXAMPLES)
+        if long or item.path.parent.parent == spoiling:
             item.add_marker("ci")
     if config.option.markexpr:
         return

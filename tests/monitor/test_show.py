@@ -161,6 +161,7 @@ def test_a_run_in_a_notebook(folder):
         assert "The load curve is" in page
 
 
+@pytest.mark.ci
 def test_report_is_one_file_with_pictures(folder, tmp_path):
     assert "report.html" in _call("report", folder)
     page = (folder / "report.html").read_text()

@@ -48,7 +48,8 @@ def calm(tmp_path_factory):
     return run
 
 
-@pytest.mark.parametrize(("deaths", "seeds"), [(1, 1), pytest.param(4, 4, marks=pytest.mark.ci)])
+@pytest.mark.ci
+@pytest.mark.parametrize(("deaths", "seeds"), [(1, 1), (4, 4)])
 def test_workers_killed_at_random_moments_leave_the_same_digests(tmp_path, calm, deaths, seeds):
     killed, over = [], threading.Event()
 

@@ -292,11 +292,15 @@ class Trainer:
 
     def _begin(self) -> None:
         """Find the way to step all trials, in the mode that the network is in, and take it."""
-        way = self.settings.way
-        if way == "auto":
-            way = self._fastest() if self.device.type == "cuda" else "stacked"
+        way = self._fastest() if self._asked == "auto" else self._asked
         if way != self.way or self._pass is None:
             self._take(way)
+
+    @property
+    def _asked(self) -> str:
+        """The way that was asked for; auto is a question on a GPU only."""
+        way = self.settings.way
+        return "stacked" if way == "auto" and self.device.type != "cuda" else way
 
     def _fastest(self) -> str:
         given = self.settings
@@ -310,9 +314,9 @@ class Trainer:
         steps = self.planned - self.steps_done
         return fastest(ways, self._attempt, steps=steps, facts=facts, folder=data_folder())
 
-    def how(self) -> dict[str, str | None]:
-        """What a record says of how steps were taken: it changes numbers by rounding only."""
-        return {"way": self.way, "products": said(self.settings.products, self.device)}
+    def how(self) -> dict[str, str]:
+        """What a record says of how steps were taken, or would be, where none was left: it changes rounding only."""
+        return {"way": self.way or self._asked, "products": said(self.settings.products, self.device)}
 
     def _take(self, way: str) -> None:
         """Step in this way from now on; on a GPU a step is captured."""

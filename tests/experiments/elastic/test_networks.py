@@ -105,7 +105,6 @@ def corruption(monkeypatch, verdicts):
     return run
 
 
-@pytest.mark.ci
 def test_margins_that_follow_the_majority_cross_over_at_random_labels(corruption):
     found = corruption(lambda right: (3 * right - 1) / 2)
     seen = ("fig4b-learnt", "fig4b-below", "fig4a-falls", "fig4a-stays", "fig4-margin")
@@ -113,7 +112,6 @@ def test_margins_that_follow_the_majority_cross_over_at_random_labels(corruption
     assert found["fig4c-beyond"] == "not reproduced"  # beyond 2/3 classes part again
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize(
     ("amplitude", "spoilt"),
     [

@@ -37,7 +37,6 @@ def test_a_wrong_covariance_is_caught(monkeypatch, verdicts):
     assert verdicts("discrete_limit")["eq5-variance"] == "not reproduced"
 
 
-@pytest.mark.ci
 def test_a_wrong_sign_of_the_jacobian_is_caught(monkeypatch, verdicts):
     monkeypatch.setattr(linearisation, "margin_jacobian", lambda state: -margin_jacobian(state))
     assert verdicts("linearisation")["b11-sign"] == "not reproduced"

@@ -43,7 +43,6 @@ WRONG = {
 }
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_measure_is_caught(case, failed, monkeypatch):
     module, name, spoil, claim, draws = WRONG[case]

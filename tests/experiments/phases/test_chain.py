@@ -58,7 +58,6 @@ def test_a_chain_on_a_path_at_rest_is_caught():
     assert _verdict(_record(still, still), "fig-4-chain-follows") == "not reproduced"
 
 
-@pytest.mark.ci
 def test_frictions_that_the_path_does_not_tell_leave_the_claim_undetermined():
     judged = {case: _record(_waves(), _waves(), friction=case) for case in ((0.2, 0.1, 0.0), (0.0, 0.1, 0.2))}
     verdicts = [_verdict(record, "fig-4-chain-friction") for record in judged.values()]

@@ -65,6 +65,7 @@ def test_printed_equation_6_is_the_same_where_all_blocks_move_and_not_elsewhere(
     assert np.abs(sticking.equilibrium() - sticking.equilibrium(published=True)).max() > 0.1
 
 
+@pytest.mark.ci
 @given(st.floats(-1.5, 1.5), friction, friction, st.floats(0.02, 1.0), st.one_of(st.none(), st.floats(0.3, 4.0)))
 def test_mean_drift_is_the_average_of_the_dead_zone(force, right, left, strength, bound):
     chain = SpringBlock(friction_right=right, friction_left=left, noise=strength)
