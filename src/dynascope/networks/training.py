@@ -75,6 +75,8 @@ class Trainer:
         self.turned: dict[str, np.ndarray] = {}
         self._per_trial()
         self.steps_done, self.changes = 0, 0
+        no_choice = settings.way == "auto" and self.device.type != "cuda"  # auto is a question on a GPU only
+        self.asked = "stacked" if no_choice else settings.way
         self.way: str | None = None  # in which steps are taken, once one was
         self.mutable = self._fresh_state()
         self.drawn: list[np.ndarray] = []
@@ -292,15 +294,9 @@ class Trainer:
 
     def _begin(self) -> None:
         """Find the way to step all trials, in the mode that the network is in, and take it."""
-        way = self._fastest() if self._asked == "auto" else self._asked
+        way = self._fastest() if self.asked == "auto" else self.asked
         if way != self.way or self._pass is None:
             self._take(way)
-
-    @property
-    def _asked(self) -> str:
-        """The way that was asked for; auto is a question on a GPU only."""
-        way = self.settings.way
-        return "stacked" if way == "auto" and self.device.type != "cuda" else way
 
     def _fastest(self) -> str:
         given = self.settings
@@ -316,7 +312,7 @@ class Trainer:
 
     def how(self) -> dict[str, str]:
         """What a record says of how steps were taken, or would be, where none was left: it changes rounding only."""
-        return {"way": self.way or self._asked, "products": said(self.settings.products, self.device)}
+        return {"way": self.way or self.asked, "products": said(self.settings.products, self.device)}
 
     def _take(self, way: str) -> None:
         """Step in this way from now on; on a GPU a step is captured."""
