@@ -69,6 +69,7 @@ def test_networks_are_imitated_as_before():
     assert_holds(now, numbers(old))
 
 
+@pytest.mark.ci
 def test_a_finished_imitation_is_not_done_again(command, tmp_path):
     shutil.copytree(OLD / "imitation", tmp_path / "imitation")
     status, out, err = command("imitate", "imitation/networks.nc", "--out", "imitation", "--geometry", "logits")
@@ -168,6 +169,7 @@ def test_finished_experiments_are_gathered(command, tmp_path):
         assert found <= Counter(wanted)
 
 
+@pytest.mark.ci
 def test_finished_experiments_of_the_same_commit_are_kept(tmp_path):
     shutil.copytree(OLD / "reproduced", tmp_path / "kept")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "kept").rglob("*") if path.is_file()}

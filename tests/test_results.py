@@ -180,6 +180,7 @@ def test_missing_data_are_not_run(monkeypatch):
         assert {(claim.verdict, claim.note) for claim in claims} == {("not run", "cifar10 needs a file")}
 
 
+@pytest.mark.ci
 def test_the_commands(runs, command, tmp_path):
     status, out, _ = command("verify", "--all", "--scale", "smoke", "--keep", "kept")
     assert status == 0

@@ -89,6 +89,7 @@ def test_any_flipped_bit_leaves_a_readable_run(run):
             assert (np.diff(found) > 0).all()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "entry",
     [

@@ -262,6 +262,7 @@ def test_workers_killed_while_the_cluster_starts_do_not_end_the_sweep(tmp_path, 
     assert table["outcome"].values.tolist() == ["finished"] * 3
 
 
+@pytest.mark.ci
 def test_the_cluster_says_so_where_workers_never_start(tmp_path, monkeypatch):
     def fail(*_, **__):
         raise RuntimeError("Nanny failed to start.")

@@ -39,6 +39,7 @@ def test_crps_is_its_integral():
     assert float(learning.crps(weight, mean, width, jnp.array([1.3]))[0]) == pytest.approx(expected, abs=1e-3)
 
 
+@pytest.mark.ci
 def test_what_is_trained_is_what_forecasts(lesson):
     prior = learning.learn(lesson, np.ones(len(lesson.last)), steps=3)
     mixed = lesson.forecast(prior)

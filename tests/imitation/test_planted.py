@@ -29,6 +29,7 @@ def planted():
     return model, run["class_mean"].values + jitter
 
 
+@pytest.mark.ci
 def test_planted_strengths_are_recovered_end_to_end(planted, tmp_path):
     _, means = planted
     result, there = imitate_to(tmp_path, recorded(means), ["logits", "isotropic", "kernel"], reference_time=0.0)

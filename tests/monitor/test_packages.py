@@ -40,6 +40,7 @@ def test_wandb_keeps_the_numbers_although_the_user_logs_with_higher_steps(tmp_pa
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.ci
 def test_mlflow_reads_back_what_was_logged(tmp_path, monkeypatch):
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")

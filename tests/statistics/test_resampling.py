@@ -6,7 +6,7 @@ import pytest
 from dynascope.statistics.resampling import bootstrap_weights, interval, resampled
 
 
-@pytest.mark.parametrize("trials", [5, 8, 40])
+@pytest.mark.parametrize("trials", [5, pytest.param(8, marks=pytest.mark.ci), pytest.param(40, marks=pytest.mark.ci)])
 def test_intervals_of_a_mean_cover(trials):
     """95 % within three standard errors of 1500 draws, but for the granularity of five trials."""
     covered = 0

@@ -62,6 +62,7 @@ def test_amplification_begins_when_the_growing_pattern_dominates(ratio, mixed, c
     assert float(found["amplification_time"]) == pytest.approx(ratio / rate, abs=0.2 / rate)
 
 
+@pytest.mark.ci
 def test_intervals_cover_the_stage_time_of_many_trials():
     simplex = margin_directions(3, 3)
 

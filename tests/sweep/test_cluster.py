@@ -281,6 +281,7 @@ def test_an_unreachable_scheduler_is_said_at_once_and_finished_results_are_kept(
     assert gather(tmp_path)["outcome"].values.tolist() == ["finished", "missing"]
 
 
+@pytest.mark.ci
 def test_a_client_that_could_not_connect_is_gone_before_the_next_loop_starts(tmp_path, monkeypatch):
     def clients():
         return [each for each in gc.get_objects() if type(each) is distributed.Client]

@@ -231,6 +231,7 @@ def test_a_host_that_refuses_is_said_in_the_words_of_ssh(tmp_path, ssh, monkeypa
     assert status(tmp_path)["finished"] == 0
 
 
+@pytest.mark.ci
 def test_what_is_missing_on_this_machine_is_said(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ValueError, match=r"needs scancel on the PATH of this machine"):

@@ -99,8 +99,8 @@ def limited(error, limit=5):
     "error",
     [
         OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
-        RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8589934592 bytes."),
-        MemoryError(),
+        pytest.param(RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying …"), marks=pytest.mark.ci),
+        pytest.param(MemoryError(), marks=pytest.mark.ci),
     ],
 )
 def test_memory_that_is_full_halves_the_pack_and_those_that_follow(tmp_path, error):

@@ -30,6 +30,7 @@ def test_gradient_descent_steps_against_the_gradient():
         np.testing.assert_allclose(half - w, (moved - w) / 2, atol=1e-14)  # 2/outputs = 1/2
 
 
+@pytest.mark.ci
 def test_sgd_is_gradient_descent_on_its_batch():
     net = DeepLinear(**SMALL, learning_rate=0.1, batch_size=3, label_noise=0.5)
     with jax.enable_x64(True):

@@ -56,7 +56,8 @@ def test_intervals_cover_planted_values_over_seeds():
     assert np.mean(widths) < 6 * 2 * np.std(values)  # not wide for the sake of covering
 
 
-@pytest.mark.parametrize("paths", [3, pytest.param(8, marks=pytest.mark.ci)])
+@pytest.mark.ci
+@pytest.mark.parametrize("paths", [3, 8])
 def test_intervals_of_single_paths_come_from_simulated_chains(paths):
     truth = {"friction_right": 0.05, "friction_left": 0.1, "noise": 0.005}
     run = SpringBlock(**truth).simulate(100.0, trials=paths, save_points=41, seed=5)
