@@ -13,6 +13,13 @@ _LOADS, _IDLE = "loads", "idle"  # what the record calls loads and layers that a
 _UNEVEN = 0.5  # work that differs from the mean by more than this part of it is not shared evenly
 _LEARNT = 0.5  # a probe loss below this part of a guess's counts as small
 COLLAPSED = 0.1  # nc1 and nc2 below it are called collapsed; a convention of ours
+_COLLAPSES = {"nc1": "NC1 {:.3g}", "nc2_angle": "NC2 angle {:.3g}", "nc3": "NC3 {:.3g}", "nc4": "NC4 {:.3g}"}
+_COUNTS = {
+    "minimum_feature_distance": "κ = {:.3g}",
+    "dimension_intensity": "{:.1f} significant",
+    "dimension_quality": "{:.1f} useful",
+    "dimension_utilization": "{:.1f} used",
+}
 _ALIKE = 0.9  # ratios of elasticity from 0.9 to 1/0.9 count as equal
 
 
@@ -184,8 +191,7 @@ def _collapse(record: xr.Dataset) -> Verdict | None:
     }[tight, frame]
     return Verdict(
         "collapse",
-        f"{words} (NC1 {spread:.3g}, NC2 angle {angle:.3g}, NC3 {_number(record, 'nc3'):.3g}, "
-        f"NC4 {_number(record, 'nc4'):.3g}){_since(record, 'nc1')}.",
+        f"{words} ({_measured(record, _COLLAPSES)}){_since(record, 'nc1')}.",
         "past zero training error, last-layer features of a class shrink to their mean, and the means form a simplex",
         "balanced classes, at most as many as features + 1, in the terminal phase of training",
         "layerwise (D.1) to (D.9); Papyan, Han and Donoho (2020); the bound of 0.1 is ours",
@@ -198,16 +204,19 @@ def _features(record: xr.Dataset) -> Verdict | None:
         return None
     few = distance < THRESHOLD
     size = "the fewest features that can express its outputs" if few else "more features than its outputs need"
-    counts = {word: _number(record, f"dimension_{word}") for word in ("intensity", "quality", "utilization")}
     return Verdict(
         "features",
-        f"The last layer has {size} (κ = {distance:.3g}; {counts['intensity']:.1f} significant, "
-        f"{counts['quality']:.1f} useful, {counts['utilization']:.1f} used)"
-        f"{_since(record, 'minimum_feature_distance')}.",
+        f"The last layer has {size} ({_measured(record, _COUNTS)}){_since(record, 'minimum_feature_distance')}.",
         "κ below 0.1 is the minimum feature regime, with as few features as outputs; above lies the extended one",
         f"balanced classes and more probe samples than features{_thin_probe(record)}",
         "layerwise (2.8), (2.9), Definition 2, (1.16), (2.6)",
     )
+
+
+def _measured(record: xr.Dataset, named: dict[str, str]) -> str:
+    """The numbers that a record has, with their names; old journals lack some."""
+    found = ((text, _number(record, name)) for name, text in named.items())
+    return ", ".join(text.format(number) for text, number in found if np.isfinite(number))
 
 
 def _thin_probe(record: xr.Dataset) -> str:
