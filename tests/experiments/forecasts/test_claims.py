@@ -88,7 +88,8 @@ def test_forecasts_worse_than_a_candidate_fail(networks, taskset, failed):
 
 @pytest.mark.parametrize("by", [0.7, 1.5])
 def test_bands_that_do_not_hold_fail(by, networks, taskset, failed):
-    assert failed("forecasts/networks", _stretched(networks, by)) == {"forecast-networks-80", "forecast-networks-95"}
+    expected = {f"forecast-networks-{each}" for each in ("80", "95", "each-80", "each-95")}
+    assert failed("forecasts/networks", _stretched(networks, by)) == expected
     expected = {f"forecast-taskset-{each}" for each in ("80", "95", "moving-80", "moving-95")}
     assert failed("forecasts/taskset", _stretched(taskset, by)) == expected
 
@@ -97,6 +98,12 @@ def test_one_quantity_that_fails_is_enough(networks, failed):
     late = np.char.endswith(networks["group"].values, KINDS[-1])
     spoiled = networks.assign(quantiles=networks["quantiles"] + xr.DataArray(0.05 * late, dims="curve"))
     assert "forecast-networks-mean" in failed("forecasts/networks", spoiled)
+
+
+def test_bands_of_one_quantity_fail_for_each_and_not_for_all(networks, failed):
+    late = np.char.endswith(networks["group"].values, KINDS[-1])
+    spoiled = _stretched(networks, 0.7).where(xr.DataArray(late, dims="curve"), networks)
+    assert failed("forecasts/networks", spoiled) == {"forecast-networks-each-80", "forecast-networks-each-95"}
 
 
 def test_theory_without_weight_fails(networks, failed):
