@@ -46,3 +46,45 @@ def test_a_part_of_the_images_is_not_all_of_them():
     found = find("phases/much_data").judge(_on_fashion([0.9, 0.8, 0.5], images=10_000))
     assert {each.verdict for each in found} == {"not run"}
     assert all("50000 are not in the data folder" in each.note for each in found)
+
+
+RATES = "phases/rates"
+
+
+def _at_rates(bends=(0.3, 0.0, -0.3), accuracies=(0.9193, 0.9252, 0.8999), test=1.0):
+    """Curves of training samples with these bends, and `test` times as bent ones of test samples."""
+    layers, runs = np.arange(8), np.arange(6)
+    shape = np.array([1.0, test])[:, None, None, None] * np.array(bends)[None, :, None, None]
+    spread = 1 + 0.01 * runs[None, None, :, None]
+    load = -layers * spread - 0.5 * shape * layers * (layers - 7)
+    score = np.broadcast_to(np.array(accuracies)[None, :, None] + 4e-4 * (runs - 2.5), (2, 3, 6))
+    dims = ("kind", "setting", "trial")
+    return xr.Dataset({"load": ((*dims, "layer"), load), "score": (dims, score)})
+
+
+def test_curves_and_accuracies_as_printed_pass(failed):
+    assert not failed(RATES, _at_rates())
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "claims"),
+    [
+        ({"bends": (-0.1, 0.0, -0.3)}, {"concave"}),
+        ({"bends": (0.3, 0.0, 0.1)}, {"convex"}),
+        ({"test": -1.0}, {"concave", "convex"}),
+        ({"bends": (0.1, 0.2, -0.3)}, {"straightest", "accuracy"}),
+        ({"accuracies": (0.9252, 0.9193, 0.8999)}, {"accuracy", "best", "accuracies"}),
+        ({"accuracies": (0.95, 0.97, 0.93)}, {"accuracies"}),
+    ],
+)
+def test_other_curves_or_accuracies_are_caught(spoiled, claims, failed):
+    assert failed(RATES, _at_rates(**spoiled)) == {f"fig-s4-{each}" for each in claims}
+
+
+def test_slopes_that_bend_regression_curves_the_other_way_are_caught(failed):
+    layers, bends = np.arange(8), np.array([0.0, 0.1, 0.2])
+    load = np.broadcast_to((-layers - bends[:, None] * layers**2)[None, :, None], (3, 3, 4, 8))
+    dims = ("kind", "setting", "trial")
+    names = np.broadcast_to(np.array(["a", "b", "c"]), (3, 3))
+    values = {"load": ((*dims, "layer"), load), "score": (dims, np.zeros((3, 3, 4))), "label": (dims[:2], names)}
+    assert {"fig-s16-slope", "fig-s16-noise"} <= failed("phases/regression", xr.Dataset(values))

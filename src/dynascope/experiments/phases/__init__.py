@@ -18,6 +18,7 @@ NAMES = (
     "much_data",
     "chain",
     "depth",
+    "rates",
     "regression",
     "normalisation",
     "convolutional",
