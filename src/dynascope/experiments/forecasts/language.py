@@ -115,8 +115,8 @@ EXPERIMENT = Experiment(
         OwnClaim("forecast-language-alone-95", "so do those of 95 %", lambda seen: covers(seen["alone"], 0.95)),
     ),
     picture=Panels(
-        lambda record, ax: pictures.errors(record.sel(told="size"), ax),
-        lambda record, ax: pictures.errors(record.sel(told="alone"), ax),
+        lambda record, ax: pictures.errors(record.sel(told="size"), ax, title="runs of another size are known"),
+        lambda record, ax: pictures.errors(record.sel(told="alone"), ax, title="nothing else is known"),
         lambda record, ax: pictures.weights(record.sel(told="size"), ax),
     ),
     smoke={"published": False, "most": 4, "one_in": 12, "steps": 60, "training_shares": (0.3, 0.5, 0.8)},
