@@ -4,7 +4,6 @@
 not fitted.
 """
 
-from dynascope.imitation.procedure import imitate
-from dynascope.imitation.runs import class_means
+from dynascope.lazy import attach
 
-__all__ = ["class_means", "imitate"]
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -210,12 +210,12 @@ SMOKE = {
     "networks": ("mlp-3",),
     "width": 32,
     "seeds": 3,
-    "epochs": 6,
+    "epochs": 4,
     "grid": (0.0, 0.1, 0.5),
     "probe": 15,
     "unlabelled": 15,
     "every": 8,
-    "times": 9,
+    "times": 5,
 }
 EXPERIMENT = Experiment(
     own(place="docs/steer.md"),

@@ -54,6 +54,7 @@ def expected_excess(threshold: Numeric, bound: float) -> jax.Array:
     return jnp.asarray((norm.pdf(inside) - norm.pdf(bound) - threshold * above) / erf(bound / np.sqrt(2)))
 
 
+@partial(jax.jit, static_argnames=("bound",))
 def mean_drift(force: Numeric, right: Numeric, left: Numeric, strength: Numeric, bound: float) -> jax.Array:
     """g(m) = E[σ(m + s ζ)] = s·[h((μ→ − m)/s) − h((m + μ←)/s)]; without noise the dead zone itself.
 
@@ -86,7 +87,7 @@ def mean_path(
     def slope(time: Numeric, x: jax.Array, _: None) -> jax.Array:
         strength = p["strength"] * jnp.exp(-p["noise_decay"] * time)
         force = p["stiffness"] * second_difference(x, p["target"])
-        return mean_drift(force, p["friction_right"], p["friction_left"], strength, bound)
+        return jnp.asarray(mean_drift(force, p["friction_right"], p["friction_left"], strength, bound))
 
     solution = diffrax.diffeqsolve(
         diffrax.ODETerm(slope),

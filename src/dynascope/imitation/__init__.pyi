@@ -1,0 +1,2 @@
+from dynascope.imitation.procedure import imitate as imitate
+from dynascope.imitation.runs import class_means as class_means
