@@ -2,7 +2,8 @@
 
 Twelve tasks, three networks and optimisers for each, 42 trials of each: seven schedules of the learning rate six
 times, with rates, momentum, dropout, weight decay, initial weights and wrong labels drawn at random. Two minutes on a
-GPU, some hours on one core. `python docs/write_curves.py [--out FILE] [--part 0.01]`; a part has shorter runs.
+GPU, some hours on one core. `python docs/write_curves.py [--out FILE] [--part 0.01] [--more]`; a part has shorter
+runs, and more keeps the tasks that the file holds already.
 """
 
 import argparse
@@ -171,10 +172,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=OWN)
     parser.add_argument("--part", type=float, default=1.0)
+    parser.add_argument("--more", action="store_true")
     given = parser.parse_args()
     found: dict[str, list[np.ndarray]] = {name: [] for name in ("name", "step", "loss", "accuracy", "batch", "load")}
+    if given.more:
+        with np.load(given.out) as file:
+            found = {name: list(file[name]) for name in found}
     begun = time.perf_counter()
     for data, (make, steps, setups) in TASKS.items():
+        if any(str(name).startswith(f"{data}/") for name in found["name"]):
+            continue
         task, steps = make(), max(round(steps * given.part / RECORDS), 1) * RECORDS
         for setup in setups:
             curves = _trained(task, setup, steps, seed=len(found["name"]))

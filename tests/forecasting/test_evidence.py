@@ -63,6 +63,7 @@ def test_learning_makes_forecasts_better(lesson):
     assert score(200) < 0.75 * score(1)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("tasks", [6, 40])
 def test_bands_hold_on_new_tasks(lesson, tasks, monkeypatch):
     """Tasks whose curves move by 2 times what was forecast, more in some tasks, less in others."""

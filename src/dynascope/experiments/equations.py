@@ -71,7 +71,7 @@ def items(paper: str) -> tuple[Item, ...]:
     """List the items of a paper in order, each with what the code has of it.
 
     >>> len(items("spring-block"))
-    58
+    60
     """
     found = {(row["paper"], row["kind"], row["number"]): row for row in _rows(INDEX)}
     listed = printed(paper)

@@ -79,6 +79,7 @@ def test_a_known_clock_and_target_are_used():
     assert _covers(held, {"friction_right": 0.04, "friction_left": 0.12, "noise": 0.011}) == [True] * 3
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("planted", "unknown", "known"),
     [
