@@ -5,7 +5,6 @@
 
 import os
 import shutil
-import sys
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -26,6 +25,7 @@ from dynascope.experiments import registry
 from dynascope.experiments.experiment import Experiment
 from dynascope.experiments.sources import PAPERS
 
+pytestmark = pytest.mark.usefixtures("own_code")
 few = settings(max_examples=max(5, settings.default.max_examples // 6))  # of what takes a second
 NONSENSE = (
     *(
@@ -133,14 +133,6 @@ CHEAP = {
     "scalar-network": {"--duration": "0.05", "--trials": "2", "--save-points": "3", "--width": "3"},
     "multilinear": {"--skills": "5", "--steps": "10", "--batch-size": "5", "--trials": "2", "--save-points": "3"},
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _own_code():
-    """The function of the old sweep can be imported."""
-    with mock.patch.object(sys, "path", [str(OLD), *sys.path]):
-        yield
-    sys.modules.pop("decay", None)  # other tests have one of their own
 
 
 def _blank(record):

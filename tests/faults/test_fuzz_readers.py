@@ -6,7 +6,6 @@
 import functools
 import json
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 from unittest import mock
@@ -34,19 +33,12 @@ from dynascope.schema import read_arrays
 from dynascope.sweep import asked, gather, status
 from dynascope.sweep.cluster import address_of
 
+pytestmark = pytest.mark.usefixtures("own_code")
 few = settings(max_examples=max(5, settings.default.max_examples // 6))  # of what takes a second
 JOURNAL = OLD / "watched" / journal.NAME
 SWEEP = OLD / "sweeps" / "function"
 NAME = "spring_block/left_friction"
 RESULT = OLD / "reproduced" / NAME / "smoke" / "result.json"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _own_code():
-    """The function of the old sweep can be imported."""
-    with mock.patch.object(sys, "path", [str(OLD), *sys.path]):
-        yield
-    sys.modules.pop("decay", None)  # other tests have one of their own
 
 
 def _records(*names):

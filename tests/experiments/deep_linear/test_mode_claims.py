@@ -65,7 +65,6 @@ WRONG = {
 }
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_formula_is_caught(case, smoke, failed, monkeypatch):
     """The record was made with the right formulas; what is spoilt is what it is held against."""
@@ -76,7 +75,6 @@ def test_a_wrong_formula_is_caught(case, smoke, failed, monkeypatch):
     assert expected <= failed(f"deep_linear/{name}", record)
 
 
-@pytest.mark.ci
 def test_a_wrong_equation_is_caught(smoke, failed, monkeypatch):
     """A density that follows the printed drift is not that of simulated modes."""
     right = ModeEquation.density_path

@@ -25,7 +25,6 @@ def _spoil(monkeypatch, name, factor):
     monkeypatch.setattr(DeepLinear, name, spoilt)
 
 
-@pytest.mark.ci
 def test_wrong_objects_are_caught(monkeypatch):
     """Every exact object spoilt by 20 % at once: each claim about it must notice."""
     for name in ("gradient", "noise_covariance", "mode_diffusion", "mode_hessian", "ito_drift", "tangent_kernel"):
@@ -44,7 +43,6 @@ def test_wrong_objects_are_caught(monkeypatch):
     }
 
 
-@pytest.mark.ci
 def test_a_wrong_drift_is_caught(smoke, failed, monkeypatch):
     record, _ = smoke(ALIGNED)
     assert not failed(ALIGNED, record)
@@ -52,7 +50,6 @@ def test_a_wrong_drift_is_caught(smoke, failed, monkeypatch):
     assert failed(ALIGNED, record) == {"eq6-ito", "eq4-independent"}
 
 
-@pytest.mark.ci
 def test_a_wrong_diffusion_is_caught(smoke, failed, monkeypatch):
     record, _ = smoke(ALIGNED)
     _spoil(monkeypatch, "predicted_diffusion", 1.1)
@@ -66,7 +63,6 @@ def test_a_wrong_curve_is_caught(smoke, failed, monkeypatch):
     assert "eq3-logistic" in failed(FLOW, record)
 
 
-@pytest.mark.ci
 def test_wrong_figures_are_caught(smoke, failed):
     record, _ = smoke(PEAKS)
     assert not failed(PEAKS, record)
@@ -138,7 +134,6 @@ def test_other_stages_are_caught(staged, failed):
     assert failed(SADDLES, staged.assign(loss=smooth)) == {"fig-2-plateaus", "fig-2-retained", "fig-2-longer"}
 
 
-@pytest.mark.ci
 def test_other_increments_are_caught(smoke, failed):
     """Steps whose variance does not know the learning rate, or falls with the square of the batch."""
     record, _ = smoke(SCALING)
@@ -149,7 +144,6 @@ def test_other_increments_are_caught(smoke, failed):
     assert failed(SCALING, record.assign(largest_by_batch=summed)) == {"fig-10-linear"}
 
 
-@pytest.mark.ci
 def test_other_ends_are_caught(smoke, failed):
     record, _ = smoke(ENDS)
     missing = {"mode-fig4b", "mode-fig12"}
@@ -163,7 +157,6 @@ def test_other_ends_are_caught(smoke, failed):
     assert failed(ENDS, record.assign(network_label=2 * record["network_label"])) == missing | {"mode-fig5-network"}
 
 
-@pytest.mark.ci
 def test_other_batches_and_weights_are_caught(smoke, failed):
     record, _ = smoke("deep_linear/finite_population")
     assert not failed("deep_linear/finite_population", record)
@@ -176,7 +169,6 @@ def test_other_batches_and_weights_are_caught(smoke, failed):
         assert failed("deep_linear/weight_moments", spoilt) == {"prop-5.1-theta"}
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize(
     ("setting", "name", "broken"),
     [(0, "imbalance", {"fig-7-numerator"}), (1, "balance", {"fig-7-kept"}), (2, "imbalance", {"fig-7-noise"})],

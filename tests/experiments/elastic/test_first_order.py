@@ -5,7 +5,6 @@ import pytest
 from dynascope.experiments.registry import find
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize(
     ("claims", "changed"),
     [
@@ -19,7 +18,6 @@ def test_steps_that_are_not_of_first_order_are_caught(claims, changed, spoilt):
     assert spoilt("first_order", **changed) == claims
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize(("error", "ratio", "verdict"), [(0.01, 2.0, "reproduced"), (1.0, 1.0, "not reproduced")])
 def test_class_means_after_training_are_judged(error, ratio, verdict, smoke):
     record = smoke("elastic/first_order")[0]

@@ -8,7 +8,6 @@ from dynascope.experiments.elastic.reference import looped_drift
 from dynascope.models.elastic.geometry import geometry_blocks
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize(
     ("claim", "changed"),
     [
@@ -29,7 +28,6 @@ def test_spoilt_shares_slopes_and_spectra_are_caught(claim, changed, spoilt):
     assert spoilt("general_geometry", **changed) == {claim}
 
 
-@pytest.mark.ci
 def test_wrong_blocks_and_a_wrong_mode_are_caught(monkeypatch, failed):
     def lighter(*given, own_weight=0.8):
         return geometry_blocks(*given, own_weight=0.99 * own_weight)
@@ -43,7 +41,6 @@ def test_wrong_blocks_and_a_wrong_mode_are_caught(monkeypatch, failed):
     assert failed("general_geometry") == {"d20-eigenvalues", "thm-3-1-general-border"}
 
 
-@pytest.mark.ci
 def test_drift_blocks_divided_twice_are_caught(smoke, spoilt):
     third = smoke("elastic/drift")[0]["displacement"] / 3
     assert spoilt("drift", displacement=third) >= {"slides-sampling", "elastic-e-sampling"}
@@ -53,7 +50,6 @@ def test_an_index_read_off_the_strength_itself_would_be_no_erratum(smoke, spoilt
     assert spoilt("estimators", tail_strength=smoke("elastic/estimators")[0]["tail_planted"]) == {"elastic-sec4-tail"}
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize(
     ("claims", "tail", "kind", "value"),
     [
@@ -71,7 +67,6 @@ def test_classes_that_do_not_part_or_stay_apart_are_caught(claims, tail, kind, v
     assert spoilt("separability", apart=change) == claims
 
 
-@pytest.mark.ci
 def test_classes_that_meet_once_more_are_not_uniformly_apart(spoilt):
     def meets(each):
         late = (each["tail"] == "slow") & (each["time"] == each["time"][-2]) & (each["kind"] != "pairwise")
@@ -80,7 +75,6 @@ def test_classes_that_meet_once_more_are_not_uniformly_apart(spoilt):
     assert spoilt("separability", apart=meets) == {"def-c4-uniform", "def-c5-uniform"}
 
 
-@pytest.mark.ci
 def test_a_decision_that_errs_is_caught(monkeypatch, failed):
     monkeypatch.setattr(separability, "_by_program", lambda cloud: bool(np.ptp(cloud) > 4))
     assert failed("separability", trials=5) >= {"def-c1-planes"}

@@ -126,7 +126,6 @@ def test_spoilt_networks_with_wrong_labels_are_caught(amplitude, spoilt, corrupt
     assert {found[name] for name in spoilt} == {"not reproduced"}
 
 
-@pytest.mark.ci
 def test_strengths_by_training_label_are_judged(smoke):
     experiment, record = find("elastic/network_corruption"), smoke("elastic/network_corruption")[0]
 
@@ -158,7 +157,6 @@ def test_strengths_by_training_label_are_judged(smoke):
     assert {found[name] for name in seen} == {"not reproduced"}
 
 
-@pytest.mark.ci
 def test_one_number_of_updates_does_not_answer_for_the_other(smoke):
     experiment, record = find("elastic/network_corruption"), smoke("elastic/network_corruption")[0]
     large = record["label_integrated"] * xr.where(record["until"] == "text", 0.0, 1.0) + 20.0
@@ -189,7 +187,6 @@ def test_samples_that_matter_are_seen(change, spoilt, monkeypatch, verdicts):
     assert spoilt or found["elastic-figd3-alike"] == "reproduced"
 
 
-@pytest.mark.ci
 def test_a_growth_that_is_the_number_of_classes_times_the_same_is_caught(smoke):
     record = smoke("elastic/network_classes")[0]
     same = record["growth"].isel(case=-1, drop=True) / 3
@@ -197,7 +194,6 @@ def test_a_growth_that_is_the_number_of_classes_times_the_same_is_caught(smoke):
     assert {each.id: each.verdict for each in found}["elastic-figd4-scale"] == "not reproduced"
 
 
-@pytest.mark.ci
 def test_photographs_of_two_classes_are_told_apart_or_not(smoke):
     experiment, record = find("elastic/network_classes"), smoke("elastic/network_classes")[0]
     for two, verdict in ((0.95, "reproduced"), (0.85, "not reproduced")):
@@ -206,7 +202,6 @@ def test_photographs_of_two_classes_are_told_apart_or_not(smoke):
         assert {each.id: each.verdict for each in found}["elastic-sec4-two"] == verdict
 
 
-@pytest.mark.ci
 def test_a_loss_that_ends_above_its_start_has_an_onset_where_it_falls(smoke):
     record = smoke("elastic/network_course")[0]
     onset = course_claims._onset(record)
@@ -216,7 +211,6 @@ def test_a_loss_that_ends_above_its_start_has_an_onset_where_it_falls(smoke):
     assert np.isnan(course_claims._onset(record.assign(loss=record["loss"].isel(step=0) + 0 * record["loss"])))
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize(
     ("claim", "right", "wrong"),
     [
@@ -257,7 +251,6 @@ def test_a_record_bears_a_claim_out_and_a_spoilt_one_does_not(claim, right, wron
     assert verdicts == ["reproduced", "not reproduced"]
 
 
-@pytest.mark.ci
 def test_margins_and_overfitting_are_judged_on_both_sides(smoke):
     record = smoke("elastic/network_course")[0]
     for simulated, networks, verdict in (
@@ -278,7 +271,6 @@ def test_margins_and_overfitting_are_judged_on_both_sides(smoke):
         assert course_claims._overfits(changed).verdict == verdict
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize(("mixture", "verdict"), [(0.2, "reproduced"), (0.45, "not reproduced")])
 def test_a_mixture_that_is_hardly_closer_is_caught(mixture, verdict, smoke):
     record = smoke("elastic/network_course")[0]

@@ -63,7 +63,6 @@ WRONG = {
 }
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_formula_is_caught(case, monkeypatch, failed):
     experiment, method, spoil, expected = WRONG[case]
@@ -85,7 +84,6 @@ def test_a_distance_that_forgets_its_shift_is_caught(monkeypatch, failed):
     assert expected <= failed("collapse", **FEWER["collapse"])
 
 
-@pytest.mark.ci
 def test_a_worse_direction_is_caught(monkeypatch, failed):
     def aside(means, method="best"):
         best = separating_direction(means, method=method)
@@ -96,12 +94,10 @@ def test_a_worse_direction_is_caught(monkeypatch, failed):
     assert {"elastic-c23-global", "elastic-c24-collapse"} <= failed("direction", draws=2)
 
 
-@pytest.mark.ci
 def test_simple_directions_no_better_than_random_ones_are_caught(spoilt):
     assert spoilt("direction", lead=lambda each: each - each.mean()) == {"elastic-c24-ratio"}
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize(
     ("claim", "changed"),
     [
@@ -139,7 +135,6 @@ def test_starts_of_collapse_lie_where_they_should():
     assert np.all(amplitude.mean(axis=1) > 0)
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize(
     ("experiment", "claim", "changed"),
     [
@@ -160,7 +155,6 @@ def test_spoilt_closed_forms_are_caught(experiment, claim, changed, spoilt):
     assert spoilt(experiment, **changed) == {claim}
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize(
     ("name", "claims"), [("margin_jacobian", {"b10-jacobian", "b12-second"}), ("margins", {"b6-margins", "b7-second"})]
 )

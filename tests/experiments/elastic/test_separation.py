@@ -7,7 +7,6 @@ from dynascope.models.elastic import LocallyElastic, model
 from dynascope.models.elastic.softmax import margin_jacobian
 
 
-@pytest.mark.ci
 def test_a_law_with_too_much_noise_is_caught(monkeypatch, verdicts):
     right = model.probability_along
     monkeypatch.setattr(
@@ -16,7 +15,6 @@ def test_a_law_with_too_much_noise_is_caught(monkeypatch, verdicts):
     assert verdicts("binary_separation", gaps=(-0.1, 0.1))["thm-2-1-law"] == "not reproduced"
 
 
-@pytest.mark.ci
 def test_a_wrong_rate_of_growth_is_caught(monkeypatch, verdicts):
     right = model.isotropic_transitions
 
@@ -30,7 +28,6 @@ def test_a_wrong_rate_of_growth_is_caught(monkeypatch, verdicts):
     assert found["thm-3-1-sides"] == "not reproduced"
 
 
-@pytest.mark.ci
 def test_a_wrong_covariance_is_caught(monkeypatch, verdicts):
     right = LocallyElastic.covariance
     monkeypatch.setattr(LocallyElastic, "covariance", lambda self, *a, **k: 2 * right(self, *a, **k))
@@ -42,7 +39,6 @@ def test_a_wrong_sign_of_the_jacobian_is_caught(monkeypatch, verdicts):
     assert verdicts("linearisation")["b11-sign"] == "not reproduced"
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize(
     ("module", "claim", "fewer"),
     [
@@ -58,14 +54,12 @@ def test_a_model_without_separation_is_caught(module, claim, fewer, monkeypatch,
     assert verdicts(module.__name__.rpartition(".")[2], **fewer)[claim] == "not reproduced"
 
 
-@pytest.mark.ci
 def test_shares_of_chance_below_the_threshold_and_of_none_at_it_are_caught(spoilt):
     """At α < β not even chance parts the classes; at α = β chance does."""
     assert spoilt("binary_separation", mixed=lambda each: 0 * each) == {"thm-2-1-mixes"}
     assert spoilt("binary_separation", mixed=lambda each: 0 * each + each.sel(gap=0.0)) == {"thm-2-1-mixes"}
 
 
-@pytest.mark.ci
 def test_a_symmetric_geometry_and_logits_that_stay_finite_are_caught(spoilt):
     assert spoilt("tail_index", asymmetry=0.0) == {"thm-3-1-logits"}
     assert "b14-converges" in spoilt("linearisation", amplitude=lambda each: 0 * each + 1)

@@ -17,13 +17,11 @@ def found(failed):
     return lambda: failed(experiment.name, experiment.record(UNTRAINED))
 
 
-@pytest.mark.ci
 def test_a_network_that_does_not_train_is_caught(found, monkeypatch):
     monkeypatch.setattr(heaviside, "steady_rate", lambda *a: 1e-6)
     assert {"table-2.1-trained-quality", "fig-2.2-single-feature", "fig-2.2-fewer"} <= found()
 
 
-@pytest.mark.ci
 def test_networks_that_are_alike_are_caught(smoke, failed):
     record, _ = smoke("features/heaviside")
     alike = record["initial_utilization"].mean() + 0 * record["initial_utilization"]
@@ -32,7 +30,6 @@ def test_networks_that_are_alike_are_caught(smoke, failed):
     assert "table-2.1-recipe" in failed("features/heaviside", record.assign(dimension_intensity_all=last))
 
 
-@pytest.mark.ci
 def test_another_initial_law_is_caught(found, monkeypatch):
     """Without biases a network of one input has two features only."""
     right = heaviside.initial_weights

@@ -14,12 +14,6 @@ def _later(values):
     return values.roll(time=1)
 
 
-def _quick(cases):
-    """Cases, those that take seconds left to CI."""
-    return [pytest.param(each, marks=[pytest.mark.ci] if each in LONG else []) for each in cases]
-
-
-LONG = {"square root of the sigmoid", "imbalance left out"}
 SPOILT = {
     # experiment, what a wrong formula would have put into its record, claims that must fail
     "printed rate": (
@@ -84,7 +78,7 @@ SPOILT = {
 }
 
 
-@pytest.mark.parametrize("case", _quick(SPOILT))
+@pytest.mark.parametrize("case", SPOILT)
 def test_a_wrong_formula_is_caught(case, smoke, failed):
     name, spoil, expected = SPOILT[case]
     record, _ = smoke(f"linear_modes/{name}")
@@ -129,7 +123,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("case", _quick(WRONG))
+@pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_method_is_caught(case, failed, monkeypatch):
     model, method, spoil, name, quick, expected = WRONG[case]
     right = getattr(model, method)

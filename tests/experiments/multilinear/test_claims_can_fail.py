@@ -70,28 +70,7 @@ WRONG = {
 }
 
 
-LONG = {
-    "printed data",
-    "plain data",
-    "loss",
-    "printed modes",
-    "worth",
-    "waiting",
-    "order",
-    "slope",
-    "stages",
-    "frequency",
-    "two samples",
-    "all skills",
-    "no square",
-    "linear",
-    "few skills",
-    "product of laws",
-    "bound",
-}  # their smoke runs take seconds
-
-
-@pytest.mark.parametrize("case", [pytest.param(case, marks=[pytest.mark.ci] if case in LONG else []) for case in WRONG])
+@pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_formula_is_caught(case, smoke, failed):
     name, spoil, expected = WRONG[case]
     record, _ = smoke(f"multilinear/{name}")
@@ -99,7 +78,6 @@ def test_a_wrong_formula_is_caught(case, smoke, failed):
     assert failed(f"multilinear/{name}", spoil(record)) >= expected
 
 
-@pytest.mark.ci
 def test_strengths_that_grow_faster_are_caught(failed, monkeypatch):
     right = Multilinear.strength
     monkeypatch.setattr(Multilinear, "strength", lambda self, skill, time: right(self, skill, 1.001 * time))

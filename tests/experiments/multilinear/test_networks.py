@@ -7,7 +7,6 @@ from dynascope import Multilinear
 from dynascope.experiments.multilinear.forecasts import baselines, distances
 from dynascope.experiments.registry import find
 
-pytestmark = pytest.mark.ci  # networks are trained
 NAME = "multilinear/networks"
 SHAPES = {"fig-5.1a-shape", "fig-5.1b-shape"}
 FORESEEN = {"fig-5.1a-networks", "fig-5.1b-networks", "fig-5.1b-corrected", "fig-5.1c-networks"}

@@ -42,7 +42,6 @@ def _verdict(record, claim):
     return next(each.verdict for each in find(NAME).judge(record) if each.id == claim)
 
 
-@pytest.mark.ci
 def test_a_chain_beats_the_nulls_on_its_own_path():
     assert _verdict(_record(_waves(), _waves()), "fig-4-chain-follows") == "reproduced"
 

@@ -83,7 +83,6 @@ def test_gradient_flow_stays_balanced_and_its_load_curve_is_straight(flow):
     assert loads[0] - loads[-1] > 0.5  # something was learned
 
 
-@pytest.mark.ci
 def test_small_steps_come_to_the_flow_in_proportion(flow):
     """Gradient descent is Euler's method for the flow: half the step, half the distance."""
     loads = flow[2]
@@ -109,13 +108,11 @@ def _record(**changes):
     return experiment.record(dataclasses.replace(experiment.settings("smoke"), **changes))
 
 
-@pytest.mark.ci
 def test_settings_without_the_effect_are_caught(failed):
     record = _record(learning_rate=(0.001, 0.001), dropout=0.0, epochs=40)
     assert {"fig-5a-step", "fig-5a-dropout", "fig-5a-entropy-dropout"} <= failed(NAME, record)
 
 
-@pytest.mark.ci
 def test_steps_that_are_not_small_are_caught(failed):
     assert "fig-5a-straight" in failed(NAME, _record(learning_rate=(0.03, 0.03), epochs=40))
 
@@ -128,13 +125,11 @@ class Gaussian(OrthogonalMLP):
             torch.nn.init.normal_(weight, std=weight.shape[1] ** -0.5)
 
 
-@pytest.mark.ci
 def test_other_starts_are_caught(monkeypatch, failed):
     monkeypatch.setattr(mlp_variants, "OrthogonalMLP", Gaussian)
     assert {"fig-5a-straight", "fig-5a-balance", "fig-5a-entropy-straight"} <= failed(NAME, _record(epochs=40))
 
 
-@pytest.mark.ci
 def test_a_wrong_law_of_balance_is_caught(monkeypatch, failed):
     monkeypatch.setattr(linear_networks, "balanced_load", lambda *given: 0.95 * balanced_load(*given))
     assert "fig-5a-balance" in failed(NAME, _record(epochs=60))

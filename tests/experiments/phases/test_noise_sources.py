@@ -7,7 +7,6 @@ from dynascope.experiments.phases import noise_sources
 from dynascope.experiments.registry import find
 
 NAME = "phases/noise_sources"
-pytestmark = pytest.mark.ci
 
 
 def test_runs_bear_every_claim_out(smoke, failed):

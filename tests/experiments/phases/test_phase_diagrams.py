@@ -188,7 +188,6 @@ def test_a_convex_curve_with_the_best_accuracy_is_caught(failed):
     assert "fig-s10a-accuracy" not in failed(CONCAVE, record)
 
 
-@pytest.mark.ci
 def test_networks_that_do_not_train_are_caught(failed):
     """At a learning rate of nearly 0 there is no load curve to bend."""
     experiment = find(DROPOUT)

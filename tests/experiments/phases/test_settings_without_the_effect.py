@@ -16,7 +16,6 @@ def _record(name, **changes):
     return experiment.record(dataclasses.replace(experiment.settings("smoke"), **changes))
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize(
     ("name", "schedules", "figure"),
     [("raised_dropout", ((0.0, 0.0, 0.0),) * 2, "fig-6"), ("convolutional", ((0.4,), (0.1,), (0.0,)), "fig-5c")],
@@ -26,7 +25,6 @@ def test_dropout_that_is_not_raised_is_caught(name, schedules, figure, failed):
     assert [claim for claim in failed(f"phases/{name}", record) if claim.startswith(figure)]
 
 
-@pytest.mark.ci
 def test_noise_in_the_other_order_is_caught(failed, monkeypatch):
     fitted = xr.Dataset({name + end: 0.0 for name in chain.FITTED for end in ("", "_low", "_high")})
     fitted = fitted.assign(residual=1.0, simulation_gap=0.0, ok=True)  # estimating is tested elsewhere

@@ -217,7 +217,6 @@ def test_claims_on_grokking():
     assert verdicts("grokking", grokked((0.4, 0.9), 0.8, (0.2, 0.6)))["fig-6.5-richer"] == "not reproduced"
 
 
-@pytest.mark.ci
 def test_levers_that_do_nothing_are_caught(monkeypatch):
     """Networks really trained, with every row of the table set to the default's scales."""
     monkeypatch.setattr(grokking, "TABLE", dict.fromkeys(TABLE, TABLE["default"]))

@@ -29,7 +29,6 @@ def simulated():
     return experiment.record(dataclasses.replace(experiment.settings("smoke"), **few))
 
 
-@pytest.mark.ci
 def test_wrong_paths_are_caught(simulated, failed):
     assert not failed(PATH, simulated)
     assert failed(PATH, simulated.assign(mean_path=1.05 * simulated["mean_path"])) == {"mean-path"}
@@ -39,12 +38,10 @@ def test_wrong_paths_are_caught(simulated, failed):
     assert failed(PATH, simulated.assign(mean_path=noisier)) == {"mean-path"}
 
 
-@pytest.mark.ci
 def test_a_wrong_force_law_is_caught(simulated, failed):
     assert failed(PATH, simulated.assign(mean_drift=1.1 * simulated["mean_drift"])) == {"g-law"}
 
 
-@pytest.mark.ci
 def test_a_wrong_curvature_is_caught(smoke, failed, monkeypatch):
     record, _ = smoke(SETTLED)
     assert not failed(SETTLED, record)
@@ -53,7 +50,6 @@ def test_a_wrong_curvature_is_caught(smoke, failed, monkeypatch):
     assert failed(SETTLED, record) == {"eq7-overdamped", "eq7-inertial", "eq7-langevin"}
 
 
-@pytest.mark.ci
 def test_a_wrong_bound_is_caught(smoke, failed):
     """A closed form too low, or too high, would start chains where this record has those of the other side."""
     record, _ = smoke(SETTLED)
@@ -62,14 +58,12 @@ def test_a_wrong_bound_is_caught(smoke, failed):
     assert failed(SETTLED, record.assign(bounded_path=record["bounded_path"] - 0.02)) == {"eq7-bounded"}
 
 
-@pytest.mark.ci
 def test_a_curvature_outside_of_the_interval_is_caught(smoke, failed):
     record, _ = smoke(SETTLED)
     record["bounded"] = record["bounded"] + np.array([0.1, 0.0, 0.0, 0.0])[:, None]
     assert failed(SETTLED, record) >= {"eq7-interval", "eq7-bounded"}
 
 
-@pytest.mark.ci
 def test_energies_without_a_valley_are_caught(smoke, failed):
     """Energies of springs bent at random, of chains that noise only bends, and of chains that are never straight."""
     record, _ = smoke(DIAGRAM)

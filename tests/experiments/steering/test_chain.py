@@ -6,7 +6,6 @@ import pytest
 from dynascope.experiments.steering.chain import FRICTION, REST, SPEED, START, settled, theory
 
 NAME = "steering/chain"
-pytestmark = pytest.mark.ci
 
 
 def _copied(record, variable, *, to, source):

@@ -71,7 +71,6 @@ def test_the_interval_holds_one_more_network_in_95_percent():
     assert held == pytest.approx(0.95, abs=3 * np.sqrt(0.95 * 0.05 / len(draws)))
 
 
-@pytest.mark.ci
 def test_of_a_real_run(smoke):
     record, _ = smoke("steering/mlps")
     found = benchmark_of(record)

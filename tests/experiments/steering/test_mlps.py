@@ -130,7 +130,6 @@ def test_what_validation_chooses(monkeypatch):
         np.testing.assert_allclose(found[arm], values)
 
 
-@pytest.mark.ci
 def test_rivals_are_plain_trainings_on_the_same_labels():
     given = split("digits", SMALL)
     found = trained("digits", "mlp-3", SMALL)
@@ -156,7 +155,6 @@ def test_samples_beside_the_training_set_are_not_in_it():
     assert not rows & {each.tobytes() for each in given.beside}
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize("knob", ["learning_rate", "weight_decay"])
 def test_other_knobs_can_be_steered(knob):
     config = Config(**{**vars(SMALL), "knob": knob, "grid": (0.01, 1.0), "customary": (0.01,), "plain": 0.01})

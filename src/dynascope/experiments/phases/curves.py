@@ -35,18 +35,24 @@ def curves(
     score: Float[np.ndarray, "kind setting trial"],
     *,
     kinds: Sequence[str],
-    settings: Sequence[str] | Sequence[int],
+    settings: Sequence[str] | Sequence[Sequence[str]],
     names: tuple[str, str] = (LOAD, "test accuracy"),
 ) -> xr.Dataset:
     """Label load curves, and what networks reach; `names` says what loads and scores are.
+
+    settings: by name; or, if each kind has its own, one row of names for each, which are kept as `label`
 
     >>> dict(curves(np.zeros((1, 2, 3, 4)), np.zeros((1, 2, 3)), kinds=["MLP"], settings=["a", "b"])["load"].sizes)
     {'kind': 1, 'setting': 2, 'trial': 3, 'layer': 4}
     """
     dims = ("kind", "setting", "trial")
     loads, scores = ((*dims, "layer"), load, {"long_name": names[0]}), (dims, score, {"long_name": names[1]})
-    coords = {"kind": list(kinds), "setting": list(settings), "layer": np.arange(load.shape[-1])}
-    return xr.Dataset({"load": loads, "score": scores}, coords=coords)
+    coords = {"kind": list(kinds), "layer": np.arange(load.shape[-1])}
+    found = xr.Dataset({"load": loads, "score": scores}, coords=coords)
+    if isinstance(settings[0], str):
+        return found.assign_coords(setting=list(settings))
+    label = (dims[:2], np.array(settings), {"long_name": "setting"})
+    return found.assign(label=label).assign_coords(setting=np.arange(load.shape[1]))
 
 
 def draw_load(ax: Axes, load: xr.DataArray, *, colour: str, label: str, style: str = "-") -> None:

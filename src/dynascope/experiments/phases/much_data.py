@@ -54,11 +54,9 @@ def run(config: Config) -> xr.Dataset:
         np.stack([each["load"].sel(probe="train").values for each in trained]),
         np.stack([each["accuracy"].sel(probe="test").values for each in trained]),
         kinds=[f"batch sizes at slope {config.slope:g}", "slopes, full batches"],
-        settings=range(len(config.slopes)),
+        settings=[[f"batch {each}" for each in config.batch_sizes], [f"slope {each:g}" for each in config.slopes]],
     )
-    labels = [[f"batch {batch}" for batch in config.batch_sizes], [f"slope {slope:g}" for slope in config.slopes]]
-    seen = len(data_set(config.data, config.size, config.samples)[0])
-    return record.assign(label=(("kind", "setting"), np.array(labels), {"long_name": "setting"}), images=seen)
+    return record.assign(images=len(data_set(config.data, config.size, config.samples)[0]))
 
 
 def _on_all(judge: Callable[[xr.DataArray, xr.DataArray], Judgement], panel: int) -> Callable[[xr.Dataset], Judgement]:

@@ -19,6 +19,7 @@ from dynascope.experiments.phases.shapes import (
     bend_per_work,
     best_where_straight,
     straight_where_best,
+    straightest_inside,
 )
 from dynascope.experiments.sources import spring_block
 from dynascope.statistics.errors import over_trials
@@ -179,7 +180,7 @@ def _thorough(prefix: str, figure: str) -> tuple[Claim, ...]:
         Claim(
             f"{prefix}-linear",
             "for the most nonlinear network, some noise in between gives the straightest curve",
-            judges.straightest_inside,
+            lambda seen: straightest_inside(seen["straight"][0].values),
             settles_at="laptop",
         ),
         Claim(

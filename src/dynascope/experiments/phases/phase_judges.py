@@ -110,13 +110,6 @@ def concave_near(seen: xr.Dataset) -> Judgement:
     return below(ahead, REGRET, note=f"the best with a concave curve is in row {row + 1}, column {column + 1}")
 
 
-def straightest_inside(seen: xr.Dataset) -> Judgement:
-    """R² of the straightest curve in between, of the most nonlinear network, beyond that at either end."""
-    curves = seen["straight"][0].values  # (noise, trial)
-    inside = 1 + int(curves[1:-1].mean(axis=-1).argmax())
-    return above(over_trials(curves[inside] - curves[[0, -1]]), 0.0, note="R² beyond that at either end")
-
-
 def alike_on_test_data(seen: xr.Dataset) -> Judgement:
     """Correlation of curvatures of training and test curves."""
     bends = bend(seen["load"].mean("trial"))  # (slope, noise, probe)

@@ -1,5 +1,6 @@
 """spring-block Figure S15, Figure S16: Load curves in regression."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,7 +11,7 @@ from dynascope import networks
 from dynascope.data.tables import diabetes
 from dynascope.experiments.claims import Claim, Judgement, above, below
 from dynascope.experiments.phases.curves import NetworkExperiment, Training, curves, side_by_side
-from dynascope.experiments.phases.load_curves import batches, data_set
+from dynascope.experiments.phases.load_curves import Images, batches, data_set
 from dynascope.experiments.phases.shapes import bend, straight
 from dynascope.experiments.sources import spring_block
 from dynascope.statistics.errors import over_trials
@@ -36,26 +37,17 @@ def run(config: Config) -> xr.Dataset:
     x, y, xt, yt = data_set(config.data, config.size, config.samples)
     table, one_hot = diabetes(), np.eye(int(y.max()) + 1, dtype=np.float32)
     rows, pixels = (table[0], table[1][:, None], table[2], table[3][:, None]), (x, one_hot[y], xt, one_hot[yt])
-    dropped, sloped = {"dropout": config.dropout}, {"slope": config.slopes}
-    asked = [(rows, dropped), (pixels, dropped), (pixels, sloped)]
-    load, error = zip(*(_fitted(config, *data, varied) for data, varied in asked), strict=True)
+    panels = [(rows, "dropout", config.dropout), (pixels, "dropout", config.dropout), (pixels, "slope", config.slopes)]
+    load, error = zip(*(_fitted(config, *panel) for panel in panels), strict=True)
+    settings = [[f"{varied} {each:g}" for each in values] for _, varied, values in panels]
     names = ("load: error of the best linear fit", "test RMSE")
-    record = curves(np.stack(load), np.stack(error), kinds=KINDS, settings=range(len(config.dropout)), names=names)
-    labels = [[f"{name} {each:g}" for each in values] for _, varied in asked for name, values in varied.items()]
-    return record.assign(label=(("kind", "setting"), np.array(labels), {"long_name": "setting"}))
+    return curves(np.stack(load), np.stack(error), kinds=KINDS, settings=settings, names=names)
 
 
-def _fitted(
-    config: Config,
-    x: np.ndarray,
-    y: np.ndarray,
-    xt: np.ndarray,
-    yt: np.ndarray,
-    varied: dict[str, tuple[float, ...]],
-) -> tuple[np.ndarray, ...]:
+def _fitted(config: Config, data: Images, varied: str, values: Sequence[float]) -> tuple[np.ndarray, ...]:
     """Loads (setting, run, layer) on training data, and the root mean square error on test data (setting, run)."""
+    x, y, xt, yt = data
     batch, steps = batches(len(x), config.batch_size, config.epochs)
-    ((name, values),) = varied.items()
     shape = (len(values), config.seeds)
     ensemble = networks.Ensemble(
         networks.MLP(x.shape[1:], y.shape[1], width=config.width, depth=config.depth, batch_norm=True),
@@ -64,7 +56,7 @@ def _fitted(
         batch_size=batch,
         optimizer="adam",
         loss="mse",
-        vary={name: np.repeat(values, config.seeds)},
+        vary={varied: np.repeat(values, config.seeds)},
         sampling="shuffled",
     )
     path = ensemble.train(x, y, steps, probe=(x, y), record_every=[steps], measures="load", progress=False)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import xarray as xr
+from jaxtyping import Float
 
 from dynascope.experiments.claims import Judgement, above, below
 from dynascope.measure.separation import curvature, straightness
@@ -105,6 +106,20 @@ def accurate_as_straight(accuracy: xr.DataArray, load: xr.DataArray) -> Judgemen
     """
     found = rank_correlation(accuracy.values, straight(load).values)
     return above(found, ALIKE, note="rank correlation of accuracy and R² over settings")
+
+
+def straightest_inside(curves: Float[np.ndarray, "*kind setting trial"]) -> Judgement:
+    """Judge that the straightest curves lie between the first and the last setting: their R² is beyond either's.
+
+    curves: R²
+
+    >>> curves = np.array([[0.8], [0.99], [0.9]]) + [0.001, 0.0, -0.001]
+    >>> straightest_inside(curves).verdict, straightest_inside(curves[[1, 0, 2]]).verdict
+    ('reproduced', 'not reproduced')
+    """
+    inside = 1 + curves[..., 1:-1, :].mean(axis=-1, keepdims=True).argmax(axis=-2, keepdims=True)
+    beyond = np.take_along_axis(curves, inside, axis=-2) - curves[..., [0, -1], :]
+    return above(over_trials(beyond), 0.0, note="R² beyond that at either end")
 
 
 def because(judged: Judgement, why: str) -> Judgement:
