@@ -1,5 +1,6 @@
 """The ways to step all trials give the same training; the fastest is found once."""
 
+from contextlib import nullcontext
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -9,7 +10,18 @@ import numpy as np
 import pytest
 import torch
 
-from dynascope.networks import CNN, MLP, Ensemble, LeNet, ResNet18, VisionTransformer, choice, regions
+from dynascope.networks import (
+    CNN,
+    MLP,
+    Ensemble,
+    LeNet,
+    ResNet18,
+    VisionTransformer,
+    capture,
+    choice,
+    regions,
+    training,
+)
 from dynascope.networks.settings import Settings
 from dynascope.networks.training import Trainer
 from dynascope.networks.ways import WAYS, worth_trying
@@ -196,3 +208,21 @@ def test_bad_options(options, message):
 
 def test_all_ways_have_a_case():
     assert {"stacked", *OTHERS, "compiled", "compiled, own kernels"} == set(WAYS)
+
+
+def test_a_way_is_tried_on_batches_that_were_drawn(monkeypatch):
+    """However many samples a step takes, as many steps are drawn at a time as a trial of a way replays."""
+    monkeypatch.setattr(training, "_BLOCK_DRAWS", 1)
+    made = Trainer(CASES["plain sgd"][0], Settings(np.arange(3), np.full(3, 0.01), 5), SMALL, Y)
+    replayed = 0
+
+    class Graph:
+        def replay(self) -> None:
+            nonlocal replayed
+            made.order[replayed]
+            replayed += 1
+
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "device", nullcontext)
+    capture.timed(Graph(), 0, [made.position], list(made.parameters.values()))
+    assert replayed == len(made.order)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 _WARM_UP = 3  # steps that PyTorch needs before it can record one
 _TIMED = 2  # steps by which ways are compared
+TRIED = 1 + _TIMED  # in a row, those that are timed and one before
 
 
 def captured(step: Callable[[], None], device: torch.device, mutable: Sequence[Tensor]) -> torch.cuda.CUDAGraph:

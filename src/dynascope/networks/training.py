@@ -20,7 +20,7 @@ from torch.func import functional_call, vmap
 from dynascope.data.folder import data_folder
 from dynascope.networks import draws
 from dynascope.networks.adam import adam, over
-from dynascope.networks.capture import captured, timed
+from dynascope.networks.capture import TRIED, captured, timed
 from dynascope.networks.choice import fastest
 from dynascope.networks.network import Dropout, Linear, Network
 from dynascope.networks.products import exact_as, of_bfloat16, said
@@ -147,7 +147,7 @@ class Trainer:
         if self.settings.optimizer != "sgd":
             state |= {f"second_moment/{name}": z for name, z in zeros.items()}
         numbers = self.size * self.settings.batch_size
-        block = max(1, min(_BLOCK_STEPS, _BLOCK_DRAWS // numbers))
+        block = max(TRIED, min(_BLOCK_STEPS, _BLOCK_DRAWS // numbers))
         self.order = self._whole((block, self.size, self.settings.batch_size))
         if self.keep_drawn:
             shape = (*self.order.shape, self.network.classes)
