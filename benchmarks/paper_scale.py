@@ -73,6 +73,16 @@ def told(name: str, seconds: float) -> float:
     return step
 
 
+def at_full_length(part: int) -> None:
+    """Let a shortened training choose its way as the whole one would."""
+    made = Trainer.__init__
+
+    def lengthened(self: Trainer, *given: Any, planned: int = 0, **options: Any) -> None:
+        made(self, *given, planned=planned * part, **options)
+
+    Trainer.__init__ = lengthened  # type: ignore[method-assign]
+
+
 def clear() -> None:
     SPENT.clear()
     WAYS.clear()
@@ -88,6 +98,7 @@ def main(part: int) -> None:
     load_curves.run_grid({"slope": config.slopes, "dropout": config.values}, seeds=config.seeds, fixed=fixed)
     told("dropout diagram", time.perf_counter() - begun)
     print(f"    training: {SPENT['advance']:.1f} s, to find the way included; at most 20 are wanted")
+    at_full_length(part)
     for figure in ("raised_dropout", "convolutional"):
         config = find(f"phases/{figure}").settings("paper")
         stages = len(config.schedules[0])

@@ -48,12 +48,13 @@ def planted(bend=1.0, half=0.1, *, bends=None, ready=(0, 1, 1, 1, 1), turns=(), 
 @pytest.mark.parametrize(
     ("bend", "half", "direction", "beyond"),
     [
-        (1.0, 0.1, "more", 1.0),  # by which the law turns: from the near end of the interval, at most 1
+        (1.0, 0.1, "more", 1.5),  # by which the law turns: from the near end of the interval, at most 3
         (-0.3, 0.1, "more", 0.2),
         (DOUBTING, 0.0, "leave it", 0.0),
         (-0.3, 0.4, "leave it", 0.0),
         (-0.9, 0.1, "less", -0.2),
-        (-3.0, 0.1, "less", -1.0),
+        (-3.0, 0.1, "less", -2.3),
+        (5.0, 0.1, "more", 3.0),
     ],
 )
 def test_which_way_and_how_far(bend, half, direction, beyond):

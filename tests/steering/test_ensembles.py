@@ -98,14 +98,15 @@ def test_one_trial_alone_is_as_among_others_and_rivals_keep_their_values():
 
 
 @pytest.mark.ci
-def test_inputs_without_labels_are_looked_at_instead_of_the_probe():
-    inputs = X[1::3]
+def test_inputs_beside_count_as_far_as_networks_are_surer_on_the_probe():
+    """Of noise, on which no network is sure, they ask for more dropout; those of the probe itself add nothing."""
+    noise = np.zeros_like(X[1::3])
     plain, other, same = (
-        _train(_ensemble(), Helm("dropout", probe=PROBE, every=EVERY, **STRONG, unlabelled=each))
-        for each in (None, inputs, PROBE[0])
+        _train(_ensemble(), Helm("dropout", probe=PROBE, every=EVERY, gain=0.2, unlabelled=each))
+        for each in (None, noise, PROBE[0])
     )
-    np.testing.assert_array_equal(plain["dropout"], same["dropout"])
-    assert not np.array_equal(plain["dropout_bend"], other["dropout_bend"], equal_nan=True)
+    assert (same["dropout"] <= plain["dropout"] + 1e-9).all()
+    assert (other["dropout"][:, -1] > plain["dropout"][:, -1] + 0.05).all()
 
 
 @pytest.mark.ci

@@ -33,6 +33,7 @@ class Signal:
     fit: share of the given labels that it says. doubt: by how much it believes in what it says more than in the label,
     in probability, in the mean. sure: mean probability of what it says.
     ready: whether it tells all classes apart, and well enough for the curve to mean something.
+    beside: as sure, on inputs that it does not train on; None where there are none.
     """
 
     bend: np.ndarray
@@ -42,6 +43,7 @@ class Signal:
     doubt: np.ndarray
     sure: np.ndarray
     ready: np.ndarray
+    beside: np.ndarray | None = None
 
     def numbers(self) -> dict[str, Json]:
         """Those of a single network, as its journal has them; what is not finite is NaN, which has one form there."""
@@ -98,6 +100,15 @@ def doubts(logits: Tensor, y: Tensor) -> Tensor:
     return (found.amax(-1) - found.gather(-1, y.long()[..., None])[..., 0]).mean(-1)
 
 
+def sureness(logits: Tensor) -> np.ndarray:
+    """Mean probability of what networks say of rows, (network, row, class) → (network,).
+
+    >>> sureness(torch.tensor([[[0.0, 2000.0], [1.0, 1.0]]])).tolist()
+    [0.75]
+    """
+    return np.asarray(chances(logits).amax(-1).mean(-1).cpu().numpy())
+
+
 def curves(layers: Sequence[Tensor], codes: Tensor, classes: int) -> tuple[np.ndarray, np.ndarray]:
     """Loads (3) of all layers, (network, layer), and how each moves with the weight of a row, (network, row, layer).
 
@@ -148,5 +159,4 @@ def signals(layers: Sequence[Tensor], logits: Tensor, fit: Tensor, doubt: Tensor
     right, doubted = (each.double().cpu().numpy() for each in (fit, doubt))
     begun = right - 1 / classes > _BEGUN * (1 - 1 / classes)
     finite = np.isfinite(bend) & np.isfinite(low) & np.isfinite(high) & np.isfinite(doubted)
-    sure = chances(logits).amax(-1).mean(-1).cpu().numpy()
-    return Signal(bend, low, high, right, doubted, sure, told & begun & finite)
+    return Signal(bend, low, high, right, doubted, sureness(logits), told & begun & finite)

@@ -1,11 +1,12 @@
 """Steer a watched run: one knob is turned at each scheduled measurement, by the law of control."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import TracebackType
 
 from dynascope.checks import Given, scalar
-from dynascope.monitor.beliefs import Signal
-from dynascope.monitor.measuring import Numbers, believes
+from dynascope.monitor.beliefs import Signal, sureness
+from dynascope.monitor.measuring import Numbers
 from dynascope.monitor.probing import Inputs
 from dynascope.monitor.reading import VARIABLES
 from dynascope.monitor.running import Run
@@ -54,13 +55,12 @@ class Steering:
         self._note(seen[0] if seen else None)
 
     def _look(self, numbers: Numbers) -> Signal:
-        """The signal, of the probe or of the inputs without labels."""
+        """What the probe shows, and the inputs without labels."""
+        seen = Signal.read(numbers)
         if self._unlabelled is None:
-            return Signal.read(numbers)
-        assert self._task is not None  # where there are numbers
+            return seen
         with self._run.charged():
-            rows = self._run.look(self._unlabelled)
-            return believes(rows, self._task, numbers["probe_accuracy"], numbers["doubt"])
+            return replace(seen, beside=sureness(self._run.look(self._unlabelled).logits[None]))
 
     def _set(self, value: float) -> None:
         if value != self._knob.value:
@@ -69,7 +69,7 @@ class Steering:
     def _note(self, seen: Signal | None) -> None:
         if self._task is None:
             return
-        shown = {} if seen is None else {name: float(each[0]) for name, each in vars(seen).items()}
+        shown = {} if seen is None else {name: float(each[0]) for name, each in vars(seen).items() if each is not None}
         self._run.acted({"kind": "turn", **self.state_dict(), **shown})
 
     def state_dict(self) -> dict[str, Json]:
@@ -115,7 +115,8 @@ def steer(
 
     run: a run that `watch` made with every=N, "epoch" or "log"; a cadence by the clock could not be resumed exactly.
     knob: of `dynascope.steering`: Dropout(model), LearningRate(optimizer), WeightDecay(optimizer), …
-    unlabelled: inputs that are not trained on, as the probe's, without labels; curves of these are less biased.
+    unlabelled: inputs that are not trained on, as the probe's, without labels. How much surer the network is on the
+        probe than on these says what it learns by heart: better on hard tasks, and on other networks than perceptrons.
     steps: length of the run; the last tenth then settles at what was found.
     gain: of the knob's range for each e-fold of training time; 0 measures and leaves the knob alone.
     target: the bend to hold, below 0 is convex; if not given, 0 where the network believes all labels of the probe, and

@@ -1,11 +1,13 @@
 """Trials of an ensemble that steer themselves: one knob for each, turned while all train side by side."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from dynascope.checks import ArrayLike, Given, count, one_of
-from dynascope.monitor.beliefs import Signal, doubts, signals
+from dynascope.monitor.beliefs import Signal, doubts, signals, sureness
 from dynascope.networks import arguments
 from dynascope.networks.arguments import Pair
 from dynascope.networks.training import Trainer
@@ -13,6 +15,7 @@ from dynascope.steering.knobs import Dropout, LearningRate, Limited, WeightDecay
 from dynascope.steering.law import GAIN, Law, Place, place_of, value_of
 
 _KINDS: dict[str, type[Limited]] = {"dropout": Dropout, "learning_rate": LearningRate, "weight_decay": WeightDecay}
+_OF_THE_PROBE = ("bend", "low", "high", "fit", "doubt", "sure", "ready")
 _ROUNDING = 1e-7  # of shares that networks hold as float32
 
 
@@ -22,7 +25,7 @@ class Helm:
     knob: dropout, learning_rate (a factor on each trial's own) or weight_decay
     probe: (inputs, labels) to measure on, samples of the training set; labels (row,), or (trial, row)
     every: steps between two measurements
-    unlabelled: inputs that are not trained on, whose load curves are then looked at instead of the probe's
+    unlabelled: inputs that are not trained on; how much surer a network is on the probe then counts, too
     steered: True for each trial that steers itself, (trial,); the others keep their values; all if not given
     at_least, at_most: of the knob
     gain, target, steps: as of `steer`
@@ -82,8 +85,10 @@ class Helm:
                 f"{self.knob} must start within the limits of the helm, {self.limits[0]:g} to {self.limits[1]:g}, got "
                 f"{start[outside][0]:g}"
             )
-        shown = x if self.unlabelled is None else arguments.inputs("steer: unlabelled", self.unlabelled, network)
-        return _Hand(self, trainer, start, np.flatnonzero(chosen), x=x, y=y, shown=shown)
+        beside = None
+        if self.unlabelled is not None:
+            beside = arguments.inputs("steer: unlabelled", self.unlabelled, network)
+        return _Hand(self, trainer, start, np.flatnonzero(chosen), x=x, y=y, beside=beside)
 
     def look(self, trainer: Trainer) -> Signal:
         """What all trials show of the probe as they are now, those that are not steered too."""
@@ -111,7 +116,7 @@ class _Hand:
         *,
         x: np.ndarray,
         y: np.ndarray,
-        shown: np.ndarray,
+        beside: np.ndarray | None,
     ) -> None:
         self.helm, self.trainer, self.values = helm, trainer, start
         self.chosen = torch.as_tensor(chosen).to(trainer.device)
@@ -119,7 +124,7 @@ class _Hand:
         self.place = Place.at(np.array([place_of(each, *self.turned) for each in start[chosen]]))
         self.bend = np.full(trainer.size, np.nan)
         self.x, self.y = trainer.inputs(x), trainer.labels(y)[self.chosen]
-        self.shown_to = self.x if shown is x else trainer.inputs(shown)
+        self.beside = None if beside is None else trainer.inputs(beside)
         self.classes = len(np.unique(y))
         trainer.turn(helm.knob, start)
 
@@ -136,13 +141,11 @@ class _Hand:
 
     def _look(self) -> Signal:
         """What the steered trials show."""
-        labelled = None if self.shown_to is self.x else self._labelled()
-        return _seen(self.trainer, self.shown_to, self.y, self.classes, among=self.chosen, labelled=labelled)
-
-    @torch.no_grad()
-    def _labelled(self) -> Tensor:
-        found = self.trainer.features(self.x, (self.trainer.network.last,), self.chosen)
-        return torch.cat([_agreement(each["logits"], self.y[trials]) for trials, each in found])
+        seen = _seen(self.trainer, self.x, self.y, self.classes, among=self.chosen)
+        if self.beside is None:
+            return seen
+        found = self.trainer.features(self.beside, (self.trainer.network.last,), self.chosen)
+        return replace(seen, beside=np.concatenate([sureness(each["logits"]) for _, each in found]))
 
     def shown(self) -> dict[str, Tensor]:
         """What the record shall have: values, and the bends that they were turned by."""
@@ -151,18 +154,11 @@ class _Hand:
 
 
 @torch.no_grad()
-def _seen(
-    trainer: Trainer, x: Tensor, y: Tensor, classes: int, *, among: Tensor | None = None, labelled: Tensor | None = None
-) -> Signal:
-    """What trials show of rows, as many at a time as memory allows. labelled: their agreement, if not that with y."""
+def _seen(trainer: Trainer, x: Tensor, y: Tensor, classes: int, *, among: Tensor | None = None) -> Signal:
+    """What trials show of labelled rows, as many at a time as memory allows."""
     layers, parts = trainer.network.probes, []
     for trials, found in trainer.features(x, layers, among):
-        fit, doubt = (_agreement(found["logits"], y[trials]) if labelled is None else labelled[trials]).unbind(1)
-        parts.append(signals([found[name] for name in layers], found["logits"], fit, doubt, classes))
-    columns = zip(*(vars(part).values() for part in parts), strict=True)
-    return Signal(*(np.concatenate(column) for column in columns))
-
-
-def _agreement(logits: Tensor, y: Tensor) -> Tensor:
-    """Share of the given labels that networks say, and by how much they doubt them, (trial, 2)."""
-    return torch.stack([(logits.argmax(-1) == y).double().mean(1), doubts(logits, y)], 1)
+        logits, given = found["logits"], y[trials]
+        fit = (logits.argmax(-1) == given).double().mean(1)
+        parts.append(signals([found[name] for name in layers], logits, fit, doubts(logits, given), classes))
+    return Signal(*(np.concatenate([getattr(part, name) for part in parts]) for name in _OF_THE_PROBE))

@@ -2,11 +2,16 @@
 
 u is the knob's place between its limits, 0 where it makes the least noise and 1 where it makes the most:
 
-    du/d ln t = gain · clip(e, ±1)
+    du/d ln t = gain · (e + (g/0.04)²)
 
-e is how far the bend lies above its aim, less what its own interval leaves open. The aim is 0, all layers do the same
-work, where a network believes the labels that it is given. Where it doubts some, wrong ones are about to be learnt by
-heart, by the deep layers, and take more noise to be kept out: the aim is below 0 then.
+e is how far the bend lies above its aim, less what its own interval leaves open, at most 3. The aim is 0, all layers do
+the same work, where a network believes the labels that it is given. Where it doubts some, wrong ones are about to be
+learnt by heart, by the deep layers, and take more noise to be kept out: the aim is below 0 then.
+
+g is by how much a network is surer on what it trains on than on inputs beside it, where there are some: what it has
+learnt by heart. It counts if above 0, and tells more than the bend where a task is hard: a network then leaves labels
+open, which it neither says nor contradicts firmly, and its bend, that of what it can do so far, no longer asks for more
+noise. Without inputs beside it does, but at most with e = 1.
 
 Why ln t: the load curve of a network answers a turned knob the more slowly the longer it has trained, so that its lag λ
 is a number of e-folds of training time, not of steps. If the bend falls by s from one limit to the other, the loop is
@@ -26,6 +31,9 @@ from dynascope.records import Json
 
 GAIN = 0.2
 DOUBTING, DOUBTED = -0.6, 0.05  # the aim where labels are doubted, and the doubt from which it holds in full
+MOST = 3.0  # of e
+OPEN = (0.1, 0.2)  # share of labels left open from which the bend is believed less, and not at all
+HEART, FASTEST = 0.04, 8.0  # what g is measured by, and the most that its square adds
 LATEST = 0.9  # of a run whose length is known: what comes after settles at what was found
 
 
@@ -62,8 +70,15 @@ class Law:
     def rate(self, seen: Signal) -> np.ndarray:
         """How far u moves in an e-fold of training time."""
         aim = self.aim(seen)
-        open_ = np.clip(aim, seen.low, seen.high)  # nearest to the aim that the interval allows
-        return self.gain * np.where(seen.ready, np.clip(open_ - aim, -1, 1), 0.0)
+        error = np.clip(np.clip(aim, seen.low, seen.high) - aim, -MOST, MOST)  # of the nearest that the interval allows
+        left_open = 1 - seen.fit - 2 * seen.doubt  # a label that is contradicted firmly is doubted by one half or more
+        told = np.clip((OPEN[1] - left_open) / (OPEN[1] - OPEN[0]), 0.0, 1.0)
+        if seen.beside is None:
+            more, by_heart = np.clip(error, 0, 1) + told * np.clip(error - 1, 0, None), 0.0
+        else:
+            more = told * np.clip(error, 0, None)
+            by_heart = np.clip((np.clip(seen.sure - seen.beside, 0, None) / HEART) ** 2, 0, FASTEST)
+        return self.gain * np.where(seen.ready, np.clip(error, None, 0) + more + by_heart, 0.0)
 
     def turn(self, place: "Place", step: int, seen: Signal) -> "Place":
         """Move on after a measurement. The first that is ready only starts the clock."""

@@ -5,11 +5,11 @@ import pytest
 import xarray as xr
 
 from dynascope.experiments.registry import find
-from dynascope.experiments.steering.arms import PLAIN, STEERED, arm_names, build
+from dynascope.experiments.steering.arms import PLAIN, STEERED, UNLABELLED, arm_names, build
 
 NAME = "steering/architectures"
 CONFIG = find(NAME).config
-AHEAD = {STEERED: 0.05, PLAIN: 0.0, "dropout 0.1": 0.01, "dropout 0.5": 0.02}
+AHEAD = {STEERED: 0.05, UNLABELLED: 0.05, PLAIN: 0.0, "dropout 0.1": 0.01, "dropout 0.5": 0.02}
 
 
 @pytest.fixture
@@ -35,7 +35,13 @@ def test_claims_hold(record, failed):
 @pytest.mark.parametrize("network", CONFIG.networks)
 def test_one_kind_of_network_is_enough_to_fail(arm, claim, network, record, failed):
     record["accuracy"].loc[{"arm": arm, "network": network}] += 0.1
-    assert failed(NAME, record) == {f"steer-others-{claim}"}
+    assert failed(NAME, record) == {f"steer-others-{claim}", f"steer-others-{claim}-beside"}
+
+
+@pytest.mark.parametrize(("arm", "suffix"), [(STEERED, ""), (UNLABELLED, "-beside")])
+def test_each_way_to_steer_has_its_own_claims(arm, suffix, record, failed):
+    record["accuracy"].loc[{"arm": arm}] -= 0.1
+    assert failed(NAME, record) == {f"steer-others-default{suffix}", f"steer-others-harmless{suffix}"}
 
 
 @pytest.mark.parametrize("network", CONFIG.networks)

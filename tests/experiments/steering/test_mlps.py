@@ -42,7 +42,7 @@ SMALL = Config(
 WRONG = np.array([0.0, 0.2, 0.4])
 BEHIND = {  # the best fixed value, at each share of wrong labels
     STEERED: (0.0, 0.01, 0.04),
-    UNLABELLED: (0.0, 0.01, 0.02),
+    UNLABELLED: (-0.005, 0.005, 0.02),
     PLAIN: (0.01, 0.1, 0.2),
     "dropout 0.1": (0.005, 0.05, 0.1),
     "dropout 0.5": (0.02, 0.03, 0.02),
@@ -79,6 +79,7 @@ SPOILED = {
     "steer-wrong-40": ({"arm": STEERED, "wrong": 0.4}, 0.04),
     "steer-grid": ({"arm": GRID}, -0.05),
     "steer-harmless": ({"arm": PLAIN, "data": "mnist", "network": "mlp-7", "wrong": 0.0}, -0.05),
+    "steer-beside": ({"arm": UNLABELLED}, 0.02),
 }
 
 

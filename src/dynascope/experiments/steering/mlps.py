@@ -1,8 +1,8 @@
 """dynascope docs/steer.md: Multilayer perceptrons that steer their dropout, beside what people do.
 
-The law was set on MNIST alone, with perceptrons of seven hidden layers and the networks of steering/architectures;
-claims are judged on the other data sets and depths. The oracle of a task is the fixed value with the best mean test
-accuracy over the seeds, known in hindsight.
+The law was set on MNIST, plain and with noise on its pixels, with these perceptrons and the networks of
+steering/architectures; claims are judged on the other data sets. The oracle of a task is the fixed value with the
+best mean test accuracy over the seeds, known in hindsight.
 """
 
 from functools import partial
@@ -19,6 +19,7 @@ from dynascope.experiments.steering.arms import (
     GRID,
     PLAIN,
     STEERED,
+    UNLABELLED,
     Config,
     arm_names,
     cost,
@@ -26,7 +27,7 @@ from dynascope.experiments.steering.arms import (
 )
 from dynascope.statistics.errors import Estimate, over_trials
 
-TUNED = {"data": ["mnist"], "network": ["mlp-7", "cnn", "resnet", "transformer"]}
+TUNED = {"data": ["mnist"], "network": ["mlp-3", "mlp-7", "mlp-11", "cnn", "resnet", "transformer"]}
 ORACLE = "best in hindsight"
 
 
@@ -107,16 +108,27 @@ def beats_the_grid(seen: xr.Dataset) -> Judgement:
     return above(_ahead(seen, GRID), 0.0, note=note)
 
 
-def _ahead(seen: xr.Dataset, arm: str) -> Estimate:
+def _ahead(seen: xr.Dataset, arm: str, ours: str = STEERED) -> Estimate:
     """Accuracy beyond that of an arm, over all unseen tasks."""
-    beyond = seen["accuracy"].sel(arm=STEERED) - seen["accuracy"].sel(arm=arm)
-    own = [_mean(seen, beyond, float(wrong)) for wrong in seen["wrong"].values]
-    return over_trials(np.mean([each for each in own if each is not None], axis=0))
+    return over_trials(_all(seen, seen["accuracy"].sel(arm=ours) - seen["accuracy"].sel(arm=arm)))
 
 
-def never_worse(seen: xr.Dataset) -> Judgement:
+def _all(seen: xr.Dataset, values: xr.DataArray) -> np.ndarray:
+    """Mean over all unseen tasks, of each trial."""
+    own = [_mean(seen, values, float(wrong)) for wrong in seen["wrong"].values]
+    return np.asarray(np.mean([each for each in own if each is not None], axis=0))
+
+
+def _beside(seen: xr.Dataset) -> Judgement:
+    """Networks that have inputs beside to look at against those that have not, over all tasks."""
+    gain = _ahead(seen, STEERED, UNLABELLED)
+    lost = _all(seen, seen["regret"].sel(arm=UNLABELLED)).mean()
+    return above(gain, 0.0, note=f"regret against the best of the grid in hindsight {lost:.4f}")
+
+
+def never_worse(seen: xr.Dataset, *, arm: str = STEERED) -> Judgement:
     """Steered networks against those that keep the value at which they began, in each task."""
-    beyond = seen["accuracy"].sel(arm=STEERED) - seen["accuracy"].sel(arm=PLAIN)
+    beyond = seen["accuracy"].sel(arm=arm) - seen["accuracy"].sel(arm=PLAIN)
     worst = over_trials(beyond)
     return above(worst.mean.ravel(), 0.0, -worst.error.ravel(), note="each task; one standard error is allowed")
 
@@ -250,6 +262,13 @@ EXPERIMENT = Experiment(
             "steer-harmless",
             "in no task it is worse than without noise by more than a standard error",
             never_worse,
+            kind="own",
+            settles_at="paper",
+        ),
+        Claim(
+            "steer-beside",
+            "over all tasks it is better still where it has inputs beside the training set to look at, without labels",
+            _beside,
             kind="own",
             settles_at="paper",
         ),
