@@ -21,6 +21,7 @@ from dynascope.networks import (
     choice,
     regions,
     training,
+    ways,
 )
 from dynascope.networks.settings import Settings
 from dynascope.networks.training import Trainer
@@ -165,6 +166,23 @@ def test_only_ways_that_differ_are_tried():
     assert "unfolded" not in worth_trying(MLP(), 8, "float32")
     assert "in turn" not in worth_trying(CNN(), 100, "float32")
     assert set(worth_trying(CNN(), 8, "float32")) >= {"stacked", *OTHERS}
+
+
+def test_where_there_are_own_kernels_nothing_else_is_compiled(monkeypatch):
+    monkeypatch.setattr(ways, "can_compile", lambda: True)
+    compiled = {kind: [w for w in worth_trying(CNN(), 8, kind) if "compiled" in w] for kind in ("float32", "float64")}
+    assert compiled == {"float32": ["compiled, own kernels"], "float64": ["compiled"]}
+
+
+def test_a_way_is_found_once_even_where_settings_change_on_the_way(monkeypatch):
+    asked = []
+    monkeypatch.setattr(Trainer, "_fastest", lambda self: asked.append(self.steps_done) or "in turn")
+    network, options = CASES["fully connected"]
+    later = {2: {"dropout": np.array([0.3, 0.3, 0.3])}}
+    trainer = Trainer(network, Settings(np.arange(3), np.full(3, 0.01), 5, later=later, **options), SMALL, Y)
+    trainer.asked = "auto"
+    trainer.advance(4)
+    assert (asked, trainer.way) == ([0], "in turn")
 
 
 # --- what a record says ---------------------------------------------------------------------------------------------

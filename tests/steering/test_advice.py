@@ -78,8 +78,8 @@ def test_the_size_is_what_the_law_turns_in_an_e_fold_of_training():
 def test_knobs_that_were_steered_are_spoken_of():
     found = advise(planted(turns=[("weight_decay", 0.001)]))
     assert (found.knob, found.now) == ("weight_decay", 0.001)
-    assert found.start == pytest.approx(0.001 * found.size) == pytest.approx(0.001 * 1e4**GAIN)
-    assert "× 6.3, from 0.001 to 0.0063" in str(found)
+    assert found.start == pytest.approx(0.001 * found.size) == pytest.approx(0.001 * 1e4 ** (1.5 * GAIN))
+    assert "× 16, from 0.001 to 0.0158" in str(found)
     assert found.expected == ()
     assert any("What to expect is not known" in each for each in found.condition)
     assert advise(planted(turns=[("mixup", 0.1)])).knob == "dropout"
@@ -186,7 +186,7 @@ def test_the_benchmark_that_is_shipped_is_of_this_law():
 
 def test_its_words():
     text = str(advise(planted(2.0, turns=[("dropout", 0.1)])))
-    assert text.startswith("more dropout: begin with +0.12, from 0.1 to 0.22; limits 0 to 0.6\n")
+    assert text.startswith("more dropout: begin with +0.3, from 0.1 to 0.4; limits 0 to 0.6\n")
     assert "why: bend +2.00 (+1.90 to +2.10) at step 160, target -0.60: too little noise" in text
     assert "  run = watch(model, probe=(inputs, labels), every=40)\n" in text
     left = str(advise(planted(DOUBTING)))

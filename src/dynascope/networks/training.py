@@ -293,8 +293,8 @@ class Trainer:
             steps -= count
 
     def _begin(self) -> None:
-        """Find the way to step all trials, in the mode that the network is in, and take it."""
-        way = self._fastest() if self.asked == "auto" else self.asked
+        """Find the way to step all trials, in the mode that the network is in, once, and take it."""
+        way = self.way or (self._fastest() if self.asked == "auto" else self.asked)
         if way != self.way or self._pass is None:
             self._take(way)
 

@@ -114,13 +114,13 @@ def worth_trying(network: Network, trials: int, precision: str) -> list[str]:
     ['stacked', 'in turn']
     """
     convolves = any(isinstance(layer, nn.Conv2d) for layer in network.modules())
-    known = any(map(has_kernel, network.stages))
+    known = precision == "float32" and any(map(has_kernel, network.stages))
     useful = {
         "stacked": True,
         "unfolded": convolves,
         "in turn": trials <= _TURNS,
         "in turn, channels last": trials <= _TURNS and convolves,
-        "compiled": can_compile(),
+        "compiled": can_compile() and not known,  # else it is the slower one
         "compiled, own kernels": can_compile() and known,
     }
     return [way for way in possible(precision, "cuda") if useful[way]]

@@ -43,9 +43,9 @@ def test_planted_gains_come_back(record):
     for column, bend in enumerate(BENDS):
         for wrong, gains in zip(CONFIG.wrong, BEYOND, strict=True):
             (row,) = [each for each in found.gains if each.wrong == wrong and each.holds(bend)]
-            assert row.mean == pytest.approx(gains[column], abs=0.0005)
+            assert row.mean == pytest.approx(gains[column], abs=0.0007)  # 3 errors of 24, and rounding
             assert (row.low, row.high) == pytest.approx((gains[column] - 0.002, gains[column] + 0.002), abs=0.001)
-            assert row.networks == 36  # all but the task that the law was tuned on
+            assert row.networks == 24  # all but the data that the law was tuned on
 
 
 def test_what_the_law_was_tuned_on_does_not_count(record):
@@ -61,7 +61,7 @@ def test_bends_without_meaning_and_few_networks_are_left_out(record):
     found = benchmark_of(few)
     assert found.gains == tuple(row for row in benchmark_of(record).gains if row.wrong or not row.holds(-2.0))
     few["fixed_bend"].loc[{"wrong": 0.0, "value": 0.6, "data": "fashion", "network": "mlp-7"}][:FEWEST] = -2.0
-    assert {row.networks for row in benchmark_of(few).gains} == {36, FEWEST}
+    assert {row.networks for row in benchmark_of(few).gains} == {24, FEWEST}
 
 
 def test_the_interval_holds_one_more_network_in_95_percent():
