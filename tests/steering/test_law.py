@@ -4,13 +4,22 @@ import numpy as np
 import pytest
 
 from dynascope.monitor.beliefs import Signal
-from dynascope.steering.law import DOUBTED, DOUBTING, Law, Place, place_of, value_of
+from dynascope.steering.law import CONVEX, GAIN, SWIFT, Law, Place, place_of, value_of
 
 
-def _seen(bend, *, width=0.0, ready=True, doubt=1.0):
+def _seen(bend, *, width=0.0, ready=True, fit=1.0, contradicted=None, beside=None):
     bend = np.atleast_1d(np.asarray(bend, float))
     full = np.ones_like(bend)
-    return Signal(bend, bend - width, bend + width, full, doubt * full, full, np.full(bend.shape, ready))
+    firm, other = (None if each is None else each * full for each in (contradicted, beside))
+    return Signal(bend, bend - width, bend + width, fit * full, 0 * full, full, np.full(bend.shape, ready), firm, other)
+
+
+def _rate(seen, before=()):
+    """Of a network that contradicted such shares of its labels before."""
+    place = Place.at(0.0)
+    for step, share in before:
+        place = Law().turn(place, step, _seen(0.0, contradicted=share))
+    return float(Law().rate(seen, place.after(10_000, seen))[0])
 
 
 def _followed(law, steps, start=0.0, response=lambda u: 1.5 - 4 * u, width=0.0):
@@ -26,11 +35,28 @@ def test_it_rests_at_the_target():
     assert found == pytest.approx(0.5, abs=1e-3)  # 1.5 − 4·0.5 = −0.5
 
 
-def test_labels_that_are_believed_are_to_be_learnt_by_all_layers_alike_and_doubted_ones_with_more_noise():
-    aims = [float(Law().aim(_seen(0.3, doubt=each))[0]) for each in (0.0, DOUBTED / 2, DOUBTED, 0.5)]
-    assert aims == [0.0, DOUBTING / 2, DOUBTING, DOUBTING]
-    assert Law().rate(_seen(-0.3, doubt=0.0)) < 0 < Law().rate(_seen(-0.3, doubt=0.1))
-    assert Law(target=0.4).aim(_seen(0.3, doubt=0.1)) == 0.4
+def test_wrong_labels_are_to_be_kept_out():
+    before = [(100, 0.2), (1000, 0.2)]
+    assert _rate(_seen(-0.5, contradicted=0.2), before) == 0.0  # noise enough, and not too much
+    assert _rate(_seen(CONVEX - 0.2, contradicted=0.2), before) < 0
+    assert _rate(_seen(-0.5, contradicted=0.1), before) == pytest.approx(SWIFT * GAIN, rel=0.01)  # half taken back
+    assert _rate(_seen(0.5, contradicted=0.2), before) == pytest.approx(0.5 * GAIN)
+    few = [(100, 0.08), (1000, 0.08)]
+    assert _rate(_seen(-0.5, contradicted=0.0), few) == pytest.approx(-0.5 * GAIN)  # may be its own errors
+
+
+def test_what_is_learnt_by_heart_beside_wrong_labels_asks_for_more_noise():
+    assert _rate(_seen(0.0, beside=1.0)) == 0.0
+    assert _rate(_seen(0.0, beside=0.96)) == pytest.approx(GAIN)
+    assert _rate(_seen(0.0, beside=0.92)) == pytest.approx(4 * GAIN)
+    assert _rate(_seen(0.5, fit=0.7, beside=1.0)) == 0.0  # three in ten labels are left open
+    assert _rate(_seen(-0.5, fit=0.7, beside=1.0)) == pytest.approx(-0.5 * GAIN)
+    assert _rate(_seen(0.5, fit=0.7)) == pytest.approx(0.5 * GAIN)
+
+
+def test_a_place_of_a_version_that_knew_no_contradictions_is_read():
+    old = Place.from_json({"u": [0.3], "since": [40]})
+    assert (old.u.tolist(), old.since.tolist(), old.most.tolist()) == ([0.3], [40], [0.0])
 
 
 def test_the_number_of_measurements_does_not_matter():

@@ -17,6 +17,7 @@ from torch import nn
 from dynascope import steer, watch
 from dynascope.monitor import open_run
 from dynascope.steering import Dropout, Function, LearningRate
+from dynascope.steering.law import Place
 
 
 def steered(model, out=None, steps=STEPS, **options):
@@ -57,8 +58,9 @@ def test_every_turn_is_a_line_of_the_journal_with_the_bend_that_caused_it(tmp_pa
     assert record["dropout"].values.tolist() == [line["value"] for line in turns]
     assert record["dropout_bend"].values[1:].tolist() == [line["bend"] for line in turns[1:]]
     first, before = turns[-1], turns[-2]
-    left_open = 1 - first["fit"] - 2 * first["doubt"]
-    error = min(first["low"] + 5, 1 + 2 * np.clip((0.2 - left_open) / 0.1, 0, 1))
+    place = Place.from_json(first["state"])
+    lost = np.clip((place.taken_back[0] - 0.05) / 0.05, 0, 3) if place.most[0] > 0.1 else 0.0
+    error = min(first["low"] + 5, 1) + lost
     moved = 0.2 * error * np.log(first["step"] / before["step"])
     assert first["value"] - before["value"] == pytest.approx(0.6 * min(moved, 1 - before["value"] / 0.6), abs=1e-12)
 

@@ -22,6 +22,7 @@ from dynascope.records import Json
 _RESAMPLES = 100
 _ENDS = (0.025, 0.975)
 _FEW = 2  # rows of a class below which it has no spread, and is left out
+_FIRM = 0.2  # of the probability of what a network says: a label that has less is contradicted
 _BEGUN = 0.3  # of the way from a guess to all labels: from there on training has given the curve its shape
 
 
@@ -33,6 +34,7 @@ class Signal:
     fit: share of the given labels that it says. doubt: by how much it believes in what it says more than in the label,
     in probability, in the mean. sure: mean probability of what it says.
     ready: whether it tells all classes apart, and well enough for the curve to mean something.
+    contradicted: share of the given labels that it firmly says to be wrong; None where an older version measured.
     beside: as sure, on inputs that it does not train on; None where there are none.
     """
 
@@ -43,6 +45,7 @@ class Signal:
     doubt: np.ndarray
     sure: np.ndarray
     ready: np.ndarray
+    contradicted: np.ndarray | None = None
     beside: np.ndarray | None = None
 
     def numbers(self) -> dict[str, Json]:
@@ -51,7 +54,9 @@ class Signal:
             float(each[0]) if np.isfinite(each[0]) else math.nan
             for each in (self.bend, self.low, self.high, self.doubt, self.sure)
         )
+        firm = {} if self.contradicted is None else {"contradicted": float(self.contradicted[0])}
         return {
+            **firm,
             "belief_bend": bend,
             "belief_bend_interval": [low, high],
             "belief_ready": float(self.ready[0]),
@@ -65,7 +70,9 @@ class Signal:
         low, high = numbers["belief_bend_interval"]
         names = ("belief_bend", "probe_accuracy", "doubt", "confidence")
         bend, fit, doubt, sure = (np.array([numbers[name]]) for name in names)
-        return cls(bend, np.array([low]), np.array([high]), fit, doubt, sure, np.array([numbers["belief_ready"] > 0]))
+        firm = np.array([numbers["contradicted"]]) if "contradicted" in numbers else None
+        ready = np.array([numbers["belief_ready"] > 0])
+        return cls(bend, np.array([low]), np.array([high]), fit, doubt, sure, ready, firm)
 
 
 def believed(logits: Tensor) -> Tensor:
@@ -98,6 +105,17 @@ def doubts(logits: Tensor, y: Tensor) -> Tensor:
     """
     found = chances(logits)
     return (found.amax(-1) - found.gather(-1, y.long()[..., None])[..., 0]).mean(-1)
+
+
+def contradictions(logits: Tensor, y: Tensor) -> Tensor:
+    """Share of labels y, (…, row), that have less than a fifth of the probability of what networks say.
+
+    >>> z = torch.log(torch.tensor([[[0.6, 0.1, 0.3], [0.6, 0.1, 0.3]]]))
+    >>> contradictions(z, torch.tensor([[2, 1]])).item()  # the first is a near miss
+    0.5
+    """
+    found = chances(logits)
+    return (found.gather(-1, y.long()[..., None])[..., 0] < _FIRM * found.amax(-1)).double().mean(-1)
 
 
 def sureness(logits: Tensor) -> np.ndarray:

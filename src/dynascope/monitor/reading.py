@@ -48,6 +48,7 @@ VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
     "belief_ready": ((), "whether that bend means something"),
     "confidence": ((), "mean probability of what the network says"),
     "doubt": ((), "by how much it believes in what it says more than in the label"),
+    "contradicted": ((), "share of the labels that the network firmly says to be wrong"),
     "attention_entropy": (("layer", "head"), "entropy of attention"),
     "attention_logit": (("layer", "head"), "largest logit of attention"),
     "outliers": (("layer",), "kurtosis of feature strengths"),

@@ -22,7 +22,7 @@ from dynascope.monitor.running import Run
 from dynascope.records import Json, attribute
 from dynascope.schema import read_json
 from dynascope.steering.knobs import Dropout, LearningRate, Limited, WeightDecay
-from dynascope.steering.law import Law, place_of, value_of
+from dynascope.steering.law import WRONG, Law, Place, place_of, value_of
 
 BENCHMARK = Path(__file__).with_name("benchmark.json")
 MORE, LESS, LEAVE, NONE = "more", "less", "leave it", "no advice"
@@ -101,7 +101,8 @@ class Advice:
         for knobs that are turned by factors.
     limits: of the knob. now: its value, None if the record does not have it. start: where size leads within the limits.
     bend, interval: of the load curve of what the network says, at step `step`, with 95 % over other samples.
-    target: the bend to hold, by how much the network doubts its labels.
+    target: the bend to hold. taken_back: of the labels that the network once firmly contradicted, the share that it no
+        longer does, as where wrong ones are learnt by heart; None where these never were a tenth of all.
     expected: what steering did to the test accuracy of networks with such a bend, for each share of wrong labels.
     condition: why there is no advice, or why it is weaker here. line: the Python lines that do it.
     """
@@ -116,6 +117,7 @@ class Advice:
     interval: tuple[float, float] | None = None
     step: int | None = None
     target: float | None = None
+    taken_back: float | None = None
     expected: tuple[Gain, ...] = ()
     condition: tuple[str, ...] = ()
     line: str = ""
@@ -145,10 +147,14 @@ class Advice:
     @property
     def _why(self) -> str:
         assert self.interval is not None
-        meaning = {MORE: "too little noise", LESS: "too much noise", LEAVE: "the interval holds the target"}
+        assert self.target is not None
+        held = self.interval[0] <= self.target <= self.interval[1]
+        still = "the interval holds the target" if held else "wrong labels are kept out"
+        meaning = {MORE: "too little noise", LESS: "too much noise", LEAVE: still}
         ends = " to ".join(f"{each:+.2f}" for each in self.interval)
+        back = "" if self.taken_back is None else f"; {self.taken_back:.0%} of its contradictions of labels taken back"
         return (
-            f"why: bend {self.bend:+.2f} ({ends}) at step {self.step}, target {self.target:+.2f}: "
+            f"why: bend {self.bend:+.2f} ({ends}) at step {self.step}, target {self.target:+.2f}{back}: "
             f"{meaning[self.direction]}"
         )
 
@@ -189,9 +195,10 @@ def advise(record: Given[xr.Dataset | Run | str | os.PathLike[str]]) -> Advice:
         return Advice(name, NONE, now=now, condition=(why,))
     kind = _KNOBS[name][0]
     limits = kind.usual if now is None else (min(kind.usual[0], now), max(kind.usual[1], now))
-    seen = _signal(run)
-    law, bend = Law(), float(seen.bend[0])
-    rate = float(law.rate(seen)[0])
+    seen, law, place = _signal(run, -1), Law(), Place.at(0.0)
+    for number, step in enumerate(run["step"].values):
+        place = law.turn(place, int(step), _signal(run, number))
+    bend, rate = float(seen.bend[0]), float(law.rate(seen, place)[0])
     gains = tuple(each for each in benchmark().gains if name == benchmark().knob and each.holds(bend))
     return Advice(
         name,
@@ -203,7 +210,8 @@ def advise(record: Given[xr.Dataset | Run | str | os.PathLike[str]]) -> Advice:
         bend=bend,
         interval=(float(seen.low[0]), float(seen.high[0])),
         step=int(run["step"][-1]),
-        target=float(law.aim(seen)[0]),
+        target=law.target,
+        taken_back=float(place.taken_back[0]) if place.most[0] > WRONG else None,
         expected=gains,
         condition=(*_weaker(run), *([] if gains else [_UNKNOWN]), *_no_room(now, rate, limits)),
         line=_lines(name, limits, _about(run, "options").get("every")) if rate else "",
@@ -232,9 +240,11 @@ def _last(run: xr.Dataset, name: str) -> float | None:
     return float(values[-1]) if len(values) and math.isfinite(values[-1]) else None
 
 
-def _signal(run: xr.Dataset) -> Signal:
-    newest = run.isel(step=-1)
-    return Signal.read({name: newest[name].values.tolist() for name in _LOOKED_AT})
+def _signal(run: xr.Dataset, number: int) -> Signal:
+    """What a measurement shows."""
+    chosen = run.isel(step=number)
+    known = [*_LOOKED_AT, *({"contradicted"} & set(run))]
+    return Signal.read({name: chosen[name].values.tolist() for name in known})
 
 
 def _against(run: xr.Dataset) -> str:

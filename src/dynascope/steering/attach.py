@@ -105,7 +105,7 @@ def steer(
     unlabelled: Given[Inputs | None] = None,
     steps: Given[int | None] = None,
     gain: Given[float] = GAIN,
-    target: Given[float | None] = None,
+    target: Given[float] = 0.0,
 ) -> Steering:
     """Turn one knob of a training run while it trains, so that the load curve of the network keeps its best shape.
 
@@ -119,8 +119,7 @@ def steer(
         probe than on these says what it learns by heart: better on hard tasks, and on other networks than perceptrons.
     steps: length of the run; the last tenth then settles at what was found.
     gain: of the knob's range for each e-fold of training time; 0 measures and leaves the knob alone.
-    target: the bend to hold, below 0 is convex; if not given, 0 where the network believes all labels of the probe, and
-        down to -0.6 the more it doubts them.
+    target: the bend to hold, where no label is contradicted; below 0 is convex.
 
     Every turn is one line of the run's journal; `run.record` has the knob's value over steps under its name. In a run
     that is resumed in the same folder it goes on where it was; else keep `state_dict` in your checkpoint. Under

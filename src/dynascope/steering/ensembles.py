@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from dynascope.checks import ArrayLike, Given, count, one_of
-from dynascope.monitor.beliefs import Signal, doubts, signals, sureness
+from dynascope.monitor.beliefs import Signal, contradictions, doubts, signals, sureness
 from dynascope.networks import arguments
 from dynascope.networks.arguments import Pair
 from dynascope.networks.training import Trainer
@@ -15,7 +15,7 @@ from dynascope.steering.knobs import Dropout, LearningRate, Limited, WeightDecay
 from dynascope.steering.law import GAIN, Law, Place, place_of, value_of
 
 _KINDS: dict[str, type[Limited]] = {"dropout": Dropout, "learning_rate": LearningRate, "weight_decay": WeightDecay}
-_OF_THE_PROBE = ("bend", "low", "high", "fit", "doubt", "sure", "ready")
+_OF_THE_PROBE = ("bend", "low", "high", "fit", "doubt", "sure", "ready", "contradicted")
 _ROUNDING = 1e-7  # of shares that networks hold as float32
 
 
@@ -53,7 +53,7 @@ class Helm:
         at_least: Given[float | None] = None,
         at_most: Given[float | None] = None,
         gain: Given[float] = GAIN,
-        target: Given[float | None] = None,
+        target: Given[float] = 0.0,
         steps: Given[int | None] = None,
     ) -> None:
         self.knob, self.every = one_of("knob", knob, list(_KINDS)), count("every", every)
@@ -160,5 +160,6 @@ def _seen(trainer: Trainer, x: Tensor, y: Tensor, classes: int, *, among: Tensor
     for trials, found in trainer.features(x, layers, among):
         logits, given = found["logits"], y[trials]
         fit = (logits.argmax(-1) == given).double().mean(1)
-        parts.append(signals([found[name] for name in layers], logits, fit, doubts(logits, given), classes))
+        own = signals([found[name] for name in layers], logits, fit, doubts(logits, given), classes)
+        parts.append(replace(own, contradicted=contradictions(logits, given).cpu().numpy()))
     return Signal(*(np.concatenate([getattr(part, name) for part in parts]) for name in _OF_THE_PROBE))

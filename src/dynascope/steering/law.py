@@ -2,16 +2,19 @@
 
 u is the knob's place between its limits, 0 where it makes the least noise and 1 where it makes the most:
 
-    du/d ln t = gain · (e + (g/0.04)²)
+    du/d ln t = gain · (e + r + (g/0.04)²)
 
-e is how far the bend lies above its aim, less what its own interval leaves open, at most 3. The aim is 0, all layers do
-the same work, where a network believes the labels that it is given. Where it doubts some, wrong ones are about to be
-learnt by heart, by the deep layers, and take more noise to be kept out: the aim is below 0 then.
+e is how far the bend lies above its target, less what its own interval leaves open, at most 1. The target is 0: all
+layers do the same work.
 
-g is by how much a network is surer on what it trains on than on inputs beside it, where there are some: what it has
-learnt by heart. It counts if above 0, and tells more than the bend where a task is hard: a network then leaves labels
-open, which it neither says nor contradicts firmly, and its bend, that of what it can do so far, no longer asks for more
-noise. Without inputs beside it does, but at most with e = 1.
+r is what a network takes back of its contradictions. Of wrong labels it first says that they are wrong, and then learns
+them by heart, with its deep layers, unless there is noise enough. So the least noise at which it keeps contradicting is
+right: r = (share taken back − 0.05)/0.05, at most 3, where a tenth of the labels was contradicted once; and while a
+tenth is, a curve that is convex asks for less noise only beyond a bend of −0.6.
+
+g is by how much a network is surer on what it trains on than on inputs beside it, where there are some: what else it
+has learnt by heart. It counts if above 0, and tells more than the bend where a task is hard: a network then leaves
+labels open, which it neither says nor contradicts, and its bend no longer asks for more noise.
 
 Why ln t: the load curve of a network answers a turned knob the more slowly the longer it has trained, so that its lag λ
 is a number of e-folds of training time, not of steps. If the bend falls by s from one limit to the other, the loop is
@@ -21,7 +24,7 @@ same for every length of run and number of measurements. u stays within its limi
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,8 +33,10 @@ from dynascope.monitor.beliefs import Signal
 from dynascope.records import Json
 
 GAIN = 0.2
-DOUBTING, DOUBTED = -0.6, 0.05  # the aim where labels are doubted, and the doubt from which it holds in full
-MOST = 3.0  # of e
+WRONG = 0.1  # share of labels from which on contradictions are taken to be of wrong ones
+TAKEN_BACK, SWIFT = 0.05, 3.0  # share of them that may be taken back, and the most that r adds
+CONVEX = -0.6  # the bend that is left alone where labels are contradicted
+MEMORY = 0.25  # e-folds of training over which contradictions are averaged
 OPEN = (0.1, 0.2)  # share of labels left open from which the bend is believed less, and not at all
 HEART, FASTEST = 0.04, 8.0  # what g is measured by, and the most that its square adds
 LATEST = 0.9  # of a run whose length is known: what comes after settles at what was found
@@ -39,9 +44,7 @@ LATEST = 0.9  # of a run whose length is known: what comes after settles at what
 
 @dataclass(frozen=True)
 class Law:
-    """gain: of u, for each e-fold of training time. target: the bend to hold, if it is not to go by doubts.
-
-    steps: length of the run, if known.
+    """gain: of u, for each e-fold of training time. target: the bend to hold. steps: length of the run, if known.
 
     >>> law, place = Law(gain=0.5), Place.at(0.0)
     >>> bent = Signal(*(np.array([each]) for each in (1.0, 0.9, 1.1, 1.0, 0.0, 1.0, True)))
@@ -51,72 +54,91 @@ class Law:
     """
 
     gain: float = GAIN
-    target: float | None = None
+    target: float = 0.0
     steps: int | None = None
 
     def __post_init__(self) -> None:
         scalar("gain", self.gain, at_least=0.0)
-        if self.target is not None:
-            scalar("target", self.target)
+        scalar("target", self.target)
         if self.steps is not None:
             count("steps", self.steps)
 
-    def aim(self, seen: Signal) -> np.ndarray:
-        """The bend to hold."""
-        if self.target is not None:
-            return np.full_like(seen.bend, self.target)
-        return DOUBTING * np.clip(seen.doubt / DOUBTED, 0.0, 1.0)
-
-    def rate(self, seen: Signal) -> np.ndarray:
-        """How far u moves in an e-fold of training time."""
-        aim = self.aim(seen)
-        error = np.clip(np.clip(aim, seen.low, seen.high) - aim, -MOST, MOST)  # of the nearest that the interval allows
-        left_open = 1 - seen.fit - 2 * seen.doubt  # a label that is contradicted firmly is doubted by one half or more
-        told = np.clip((OPEN[1] - left_open) / (OPEN[1] - OPEN[0]), 0.0, 1.0)
-        if seen.beside is None:
-            more, by_heart = np.clip(error, 0, 1) + told * np.clip(error - 1, 0, None), 0.0
-        else:
-            more = told * np.clip(error, 0, None)
-            by_heart = np.clip((np.clip(seen.sure - seen.beside, 0, None) / HEART) ** 2, 0, FASTEST)
-        return self.gain * np.where(seen.ready, np.clip(error, None, 0) + more + by_heart, 0.0)
+    def rate(self, seen: Signal, place: "Place") -> np.ndarray:
+        """How far u moves in an e-fold of training time. place: with what was seen in mind."""
+        bent = np.clip(np.clip(self.target, seen.low, seen.high) - self.target, -1, 1)
+        kept_out = (place.contradicted > WRONG) & (seen.bend > min(CONVEX, self.target))
+        bent = np.where(kept_out & (bent < 0), 0.0, bent)
+        more = np.where(place.most > WRONG, np.clip((place.taken_back - TAKEN_BACK) / TAKEN_BACK, 0, SWIFT), 0.0)
+        if seen.beside is not None:
+            left_open = 1 - seen.fit - 2 * seen.doubt  # one that is contradicted firmly is doubted by one half or more
+            told = np.clip((OPEN[1] - left_open) / (OPEN[1] - OPEN[0]), 0.0, 1.0)
+            bent = np.where(bent > 0, told * bent, bent)
+            more += np.clip((np.clip(seen.sure - seen.beside, 0, None) / HEART) ** 2, 0, FASTEST)
+        return self.gain * np.where(seen.ready, bent + more, 0.0)
 
     def turn(self, place: "Place", step: int, seen: Signal) -> "Place":
         """Move on after a measurement. The first that is ready only starts the clock."""
+        place = place.after(step, seen)
         ended = self.steps is not None and step > LATEST * self.steps
         since = np.where(place.since > 0, place.since, step)
         time = np.zeros_like(place.u) if step == 0 or ended else np.log(step / np.maximum(since, 1))
-        u = np.clip(place.u + self.rate(seen) * time, 0.0, 1.0)
-        return Place(u, np.where(seen.ready, step, place.since))
+        u = np.clip(place.u + self.rate(seen, place) * time, 0.0, 1.0)
+        return replace(place, u=u, since=np.where(seen.ready, step, place.since))
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where knobs stand: u, and the step of the last measurement that counted, 0 for none. (knob,)."""
+    """Where knobs stand: u, and the step of the last measurement that counted, 0 for none. (knob,).
+
+    contradicted: share of the labels that networks firmly say to be wrong, of late. most: the most that it ever was.
+    """
 
     u: np.ndarray
     since: np.ndarray
+    contradicted: np.ndarray
+    most: np.ndarray
 
     @classmethod
     def at(cls, u: Given[float | np.ndarray]) -> "Place":
         """Begin at u."""
         start = np.atleast_1d(np.asarray(u, float))
-        return cls(start, np.zeros(len(start), int))
+        return cls(start, np.zeros(len(start), int), np.zeros(len(start)), np.zeros(len(start)))
+
+    @property
+    def taken_back(self) -> np.ndarray:
+        """Share of the contradictions that are none any more; it counts where there were many."""
+        return np.asarray(1 - self.contradicted / np.maximum(self.most, WRONG))
+
+    def after(self, step: int, seen: Signal) -> "Place":
+        """The same place with a measurement in mind.
+
+        >>> seen = Signal(*(np.array([each]) for each in (0.0, 0.0, 0.0, 0.8, 0.2, 1.0, True, 0.2)))
+        >>> Place.at(0.5).after(20, seen).most.tolist()
+        [0.2]
+        """
+        if seen.contradicted is None:
+            return self
+        old = np.where(self.since > 0, (np.maximum(self.since, 1) / max(step, 1)) ** (1 / MEMORY), 0.0)
+        now = np.where(np.isfinite(seen.contradicted), seen.contradicted, self.contradicted)
+        mean = old * self.contradicted + (1 - old) * now
+        return replace(self, contradicted=mean, most=np.where(seen.ready, np.maximum(self.most, mean), self.most))
 
     def as_json(self) -> dict[str, Json]:
         """Plain numbers, from which `from_json` makes the same place, exactly."""
-        return {"u": self.u.tolist(), "since": self.since.tolist()}
+        return {name: values.tolist() for name, values in vars(self).items()}
 
     @classmethod
     def from_json(cls, given: Mapping[str, Json]) -> "Place":
-        """Read what `as_json` made.
+        """Read what `as_json` made, or a version that knew nothing of contradictions.
 
         >>> Place.from_json(Place.at(0.1).as_json()).u.tolist()
         [0.1]
         """
-        u, since = (np.asarray(given.get(name), float) for name in ("u", "since"))
-        if u.ndim != 1 or u.shape != since.shape or not (np.isfinite(u) & np.isfinite(since)).all():
+        found = {name: np.asarray(given.get(name), float) for name in ("u", "since")}
+        found |= {name: np.asarray(given.get(name, 0 * found["u"]), float) for name in ("contradicted", "most")}
+        if any(v.ndim != 1 or v.shape != found["u"].shape or not np.isfinite(v).all() for v in found.values()):
             raise ValueError(f"state must hold u and since, as state_dict gives them, got {dict(given)!r}")
-        return cls(u, since.astype(int))
+        return cls(**found | {"since": found["since"].astype(int)})
 
 
 def value_of(u: float, limits: tuple[float, float], scale: str, noise: int) -> float:

@@ -12,9 +12,9 @@ from dynascope.experiments.steering.arms import STEERED, hidden_layers
 from dynascope.experiments.steering.mlps import unseen
 from dynascope.records import attribute
 from dynascope.steering.advice import Benchmark, Gain
-from dynascope.steering.law import DOUBTING, GAIN
+from dynascope.steering.law import GAIN, Law
 
-EDGES = (None, *(round(DOUBTING + each, 6) for each in (-0.3, 0.3, 1.0, 2.0)), None)  # of the ranges of bends
+EDGES = (None, -0.9, -0.3, 0.4, 1.4, None)  # of the ranges of bends
 FEWEST = 5  # networks of a row
 
 
@@ -31,7 +31,7 @@ def benchmark_of(record: xr.Dataset) -> Benchmark:
         commit=attribute(record, "commit"),
         knob=own.knob,
         gain=GAIN,
-        target=DOUBTING,
+        target=Law().target,
         data=tuple(own.data),
         depths=tuple(map(hidden_layers, own.networks)),
         gains=tuple(_gains(record)),
