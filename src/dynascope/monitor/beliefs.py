@@ -22,7 +22,7 @@ from dynascope.records import Json
 _RESAMPLES = 100
 _ENDS = (0.025, 0.975)
 _FEW = 2  # rows of a class below which it has no spread, and is left out
-_FIRM = 0.2  # of the probability of what a network says: a label that has less is contradicted
+_FIRM = 0.5  # less probability than what a network says: a label that has so much less is contradicted
 _BEGUN = 0.3  # of the way from a guess to all labels: from there on training has given the curve its shape
 
 
@@ -108,14 +108,14 @@ def doubts(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def contradictions(logits: Tensor, y: Tensor) -> Tensor:
-    """Share of labels y, (…, row), that have less than a fifth of the probability of what networks say.
+    """Share of labels y, (…, row), that are by one half less probable than what networks say instead.
 
-    >>> z = torch.log(torch.tensor([[[0.6, 0.1, 0.3], [0.6, 0.1, 0.3]]]))
+    >>> z = torch.log(torch.tensor([[[0.6, 0.1, 0.3], [0.8, 0.1, 0.1]]]))
     >>> contradictions(z, torch.tensor([[2, 1]])).item()  # the first is a near miss
     0.5
     """
     found = chances(logits)
-    return (found.gather(-1, y.long()[..., None])[..., 0] < _FIRM * found.amax(-1)).double().mean(-1)
+    return (found.amax(-1) - found.gather(-1, y.long()[..., None])[..., 0] > _FIRM).double().mean(-1)
 
 
 def sureness(logits: Tensor) -> np.ndarray:

@@ -116,7 +116,7 @@ def steer(
     run: a run that `watch` made with every=N, "epoch" or "log"; a cadence by the clock could not be resumed exactly.
     knob: of `dynascope.steering`: Dropout(model), LearningRate(optimizer), WeightDecay(optimizer), …
     unlabelled: inputs that are not trained on, as the probe's, without labels. How much surer the network is on the
-        probe than on these says what it learns by heart: better on hard tasks, and on other networks than perceptrons.
+        probe than on these then counts, too: worth it where inputs are noisy, and for transformers.
     steps: length of the run; the last tenth then settles at what was found.
     gain: of the knob's range for each e-fold of training time; 0 measures and leaves the knob alone.
     target: the bend to hold, where no label is contradicted; below 0 is convex.

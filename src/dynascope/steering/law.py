@@ -4,22 +4,19 @@ u is the knob's place between its limits, 0 where it makes the least noise and 1
 
     du/d ln t = gain · (e + r + (g/0.04)²)
 
-e is how far the bend lies above its target, less what its own interval leaves open, at most 1. The target is 0: all
-layers do the same work.
+e: how far the bend lies above its target, less what its own interval leaves open, at most 1.
 
-r is what a network takes back of its contradictions. Of wrong labels it first says that they are wrong, and then learns
-them by heart, with its deep layers, unless there is noise enough. So the least noise at which it keeps contradicting is
-right: r = (share taken back − 0.05)/0.05, at most 3, where a tenth of the labels was contradicted once; and while a
-tenth is, a curve that is convex asks for less noise only beyond a bend of −0.6.
+r = (share taken back − 0.05)/0.05, at most 3: of wrong labels a network first says that they are wrong, and takes it
+back as it learns them by heart. It counts where a tenth of the labels was contradicted once; while a tenth is, a convex
+curve asks for less noise only beyond a bend of −0.6.
 
-g is by how much a network is surer on what it trains on than on inputs beside it, where there are some: what else it
-has learnt by heart. It counts if above 0, and tells more than the bend where a task is hard: a network then leaves
-labels open, which it neither says nor contradicts, and its bend no longer asks for more noise.
+g: by how much a network is surer on what it trains on than on inputs beside it. The bend then asks for more noise only
+as far as labels are said or contradicted, not left open.
 
-Why ln t: the load curve of a network answers a turned knob the more slowly the longer it has trained, so that its lag λ
-is a number of e-folds of training time, not of steps. If the bend falls by s from one limit to the other, the loop is
-λ ü + u̇ = −gain·s·(u − u*) about its rest u*: stable for every gain, without overshoot up to gain = 1/(4 s λ), and the
-same for every length of run and number of measurements. u stays within its limits, so that nothing winds up.
+Why ln t: a load curve answers a turned knob the more slowly the longer a network has trained: its lag λ is a number of
+e-folds. If the bend falls by s from one limit to the other, the loop is λ ü + u̇ = −gain·s·(u − u*) about its rest u*:
+stable for every gain, without overshoot up to gain = 1/(4 s λ), and the same for every length of run and number of
+measurements. u stays within its limits, so that nothing winds up.
 """
 
 import math

@@ -11,7 +11,7 @@ from dynascope.experiments.steering.arms import PLAIN, STEERED, Config
 from dynascope.experiments.steering.gains import FEWEST, benchmark_of, interval
 from dynascope.steering.law import GAIN
 
-TASKS = {"data": ("mnist", "fashion"), "networks": ("mlp-3", "mlp-7"), "wrong": (0.0, 0.4)}
+TASKS = {"data": ("mnist", "cifar10"), "networks": ("mlp-3", "mlp-7"), "wrong": (0.0, 0.4)}
 CONFIG = Config(**TASKS, seeds=12, grid=(0.0, 0.3, 0.6))
 BENDS, BEYOND = (2.0, 0.0, -2.0), np.array([[0.02, 0.0, 0.03], [0.2, 0.01, 0.05]])  # (wrong, value)
 
@@ -57,10 +57,10 @@ def test_what_the_law_was_tuned_on_does_not_count(record):
 def test_bends_without_meaning_and_few_networks_are_left_out(record):
     few = record.copy(deep=True)
     few["fixed_bend"].loc[{"wrong": 0.0, "value": 0.6}] = np.nan
-    few["fixed_bend"].loc[{"wrong": 0.0, "value": 0.6, "data": "fashion", "network": "mlp-7"}][: FEWEST - 1] = -2.0
+    few["fixed_bend"].loc[{"wrong": 0.0, "value": 0.6, "data": "cifar10", "network": "mlp-7"}][: FEWEST - 1] = -2.0
     found = benchmark_of(few)
     assert found.gains == tuple(row for row in benchmark_of(record).gains if row.wrong or not row.holds(-2.0))
-    few["fixed_bend"].loc[{"wrong": 0.0, "value": 0.6, "data": "fashion", "network": "mlp-7"}][:FEWEST] = -2.0
+    few["fixed_bend"].loc[{"wrong": 0.0, "value": 0.6, "data": "cifar10", "network": "mlp-7"}][:FEWEST] = -2.0
     assert {row.networks for row in benchmark_of(few).gains} == {24, FEWEST}
 
 
