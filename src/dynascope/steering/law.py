@@ -13,9 +13,10 @@ curve asks for less noise only beyond a bend of −0.6.
 g: by how much a network is surer on what it trains on than on inputs beside it. The bend then asks for more noise only
 as far as labels are said or contradicted, not left open.
 
-Why ln t: a load curve answers the more slowly the longer a network has trained: its lag λ is a number of e-folds. If the bend falls by s from one limit to the other, the loop is λ ü + u̇ = −gain·s·(u − u*) about its rest u*:
-stable for every gain, without overshoot up to gain = 1/(4 s λ), and the same for every length of run and number of
-measurements. u stays within its limits, so that nothing winds up.
+Why ln t: a load curve answers the more slowly the longer a network has trained: its lag λ is a number of e-folds. If
+the bend falls by s from one limit to the other, the loop is λ ü + u̇ = −gain·s·(u − u*) about its rest u*: stable for
+every gain, without overshoot up to gain = 1/(4 s λ), and the same for every length of run and number of measurements.
+u stays within its limits: nothing winds up.
 """
 
 import math
