@@ -80,7 +80,7 @@ def test_which_way_and_how_far(bend, half, direction, beyond):
 
 def test_the_size_is_what_the_law_turns_in_an_e_fold_of_training():
     record = planted(0.5, 0.2, turns=[("dropout", 0.3)])
-    turned = Law().turn(replace(Place.at(0.5), since=np.array([100_000])), 271_828, advice._signal(record, -1))
+    turned = Law().turn(replace(Place.at(0.5), since=np.array([100_000])), 271_828, advice._signals(record)[-1])
     found = advise(record)
     assert found.start == pytest.approx(0.6 * turned.u[0], rel=1e-5)
     assert found.now + found.size == pytest.approx(found.start)

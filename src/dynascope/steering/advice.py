@@ -195,9 +195,9 @@ def advise(record: Given[xr.Dataset | Run | str | os.PathLike[str]]) -> Advice:
         return Advice(name, NONE, now=now, condition=(why,))
     kind = _KNOBS[name][0]
     limits = kind.usual if now is None else (min(kind.usual[0], now), max(kind.usual[1], now))
-    seen, law, place = _signal(run, -1), Law(), Place.at(0.0)
-    for number, step in enumerate(run["step"].values):
-        place = law.turn(place, int(step), _signal(run, number))
+    law, place = Law(), Place.at(0.0)
+    for step, seen in zip(run["step"].values, _signals(run), strict=True):
+        place = law.turn(place, int(step), seen)
     bend, rate = float(seen.bend[0]), float(law.rate(seen, place)[0])
     gains = tuple(each for each in benchmark().gains if name == benchmark().knob and each.holds(bend))
     return Advice(
@@ -240,11 +240,11 @@ def _last(run: xr.Dataset, name: str) -> float | None:
     return float(values[-1]) if len(values) and math.isfinite(values[-1]) else None
 
 
-def _signal(run: xr.Dataset, number: int) -> Signal:
-    """What a measurement shows."""
-    chosen = run.isel(step=number)
-    known = [*_LOOKED_AT, *({"contradicted"} & set(run))]
-    return Signal.read({name: chosen[name].values.tolist() for name in known})
+def _signals(run: xr.Dataset) -> list[Signal]:
+    """What each measurement shows."""
+    names = [*_LOOKED_AT, *({"contradicted"} & set(run))]
+    columns = (run[name].transpose("step", ...).values.tolist() for name in names)
+    return [Signal.read(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
 
 
 def _against(run: xr.Dataset) -> str:
