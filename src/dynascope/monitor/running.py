@@ -134,6 +134,11 @@ class Run:
         return [] if self._layers is None else self._layers.names
 
     @property
+    def kinds(self) -> list[str]:
+        """What each layer is made of, in the same order: Linear, Conv2d, …; nothing for the input."""
+        return [] if self._layers is None else self._layers.kinds
+
+    @property
     def skipped(self) -> dict[str, str]:
         """What is not measured, and why."""
         reasons = {} if self._layers is None else dict(self._layers.skipped)

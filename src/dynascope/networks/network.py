@@ -170,6 +170,23 @@ class Network(nn.Module):
         """Name of the last linear layer."""
         return [name for name, stage in self.stages.named_children() if isinstance(stage, nn.Linear)][-1]
 
+    @property
+    def kinds(self) -> list[str]:
+        """What each probe point is made of, by the last map before it since the point before: Linear, Conv2d, or "".
+
+        >>> from dynascope.networks import CNN
+        >>> CNN(depth=2, input_norm=True).kinds
+        ['', 'Conv2d', 'Conv2d']
+        """
+        found, kind = [], ""
+        for name, stage in self.stages.named_children():
+            maps = [type(each).__name__ for each in stage.modules() if isinstance(each, nn.Linear | nn.Conv2d)]
+            kind = [kind, *maps][-1]
+            if name in self.probes:
+                found.append(kind)
+                kind = ""
+        return found
+
     def reset_parameters(self) -> None:
         """Draw all weights again, from PyTorch's generator."""
         for module in self.modules():

@@ -15,7 +15,7 @@ from dynascope.monitor.telling import guarded, tell
 from dynascope.monitor.wrappers import agreed, spread
 from dynascope.records import Json
 from dynascope.steering.knobs import Knob
-from dynascope.steering.law import GAIN, Law, Place, place_of, value_of
+from dynascope.steering.law import GAIN, Law, Place, law_for, place_of, value_of
 
 
 class Steering:
@@ -105,24 +105,25 @@ def steer(
     unlabelled: Given[Inputs | None] = None,
     steps: Given[int | None] = None,
     gain: Given[float] = GAIN,
-    target: Given[float] = 0.0,
+    target: Given[float | None] = None,
 ) -> Steering:
-    """Turn one knob of a training run while it trains, so that the load curve of the network keeps its best shape.
+    """Turn one knob of a run while it trains, so that the load curve of the network keeps its best shape.
 
     This changes training, on purpose: without `steer`, `watch` leaves it as it is, bit for bit. At each scheduled
-    measurement the bend of the load curve, of what the network itself believes about the probe, says whether there is
-    too little noise (concave) or too much (convex), and the knob is turned accordingly. No validation set is needed.
+    measurement the bend of the load curve, of what the network itself believes, says whether there is too little noise
+    (concave) or too much (convex), and the knob is turned accordingly. It needs no validation set.
 
-    run: a run that `watch` made with every=N, "epoch" or "log"; a cadence by the clock could not be resumed exactly.
+    run: made by `watch` with every=N, "epoch" or "log"; a cadence by the clock could not be resumed exactly.
     knob: of `dynascope.steering`: Dropout(model), LearningRate(optimizer), WeightDecay(optimizer), …
-    unlabelled: inputs that are not trained on, as the probe's, without labels. How much surer the network is on the
-        probe than on these then counts, too: worth it where inputs are noisy, and for transformers.
+    unlabelled: inputs that are not trained on, without labels. How much surer the network is on the probe than on
+        these then counts, too: worth it where inputs are noisy.
     steps: length of the run; the last tenth then settles at what was found.
     gain: of the knob's range for each e-fold of training time; 0 measures and leaves the knob alone.
-    target: the bend to hold, where no label is contradicted; below 0 is convex.
+    target: the bend to hold. Not given: 0 where layers are linear maps; others go by how much of what they doubt they
+        come to believe.
 
-    Every turn is one line of the run's journal; `run.record` has the knob's value over steps under its name. In a run
-    that is resumed in the same folder it goes on where it was; else keep `state_dict` in your checkpoint. Under
+    Every turn is a line of the run's journal; `run.record` has the knob over steps under its name. A run that is
+    resumed in its folder goes on where it was; else keep `state_dict` in your checkpoint. Under
     DistributedDataParallel call it in every process. More: docs/steer.md.
 
     >>> import torch
@@ -147,7 +148,7 @@ def steer(
         )
     if knob.name in VARIABLES or knob.name in ("step", "time", "layer"):
         raise ValueError(f"knob must have a name that the record has not, got {knob.name!r}")
-    law = Law(gain, target, steps)
+    law = law_for(run.kinds, gain, target, steps)
     if run.by_the_clock:
         raise ValueError(
             "run must be measured at stated steps to be steered, not by the clock (every=None, max_overhead=…), or it "

@@ -12,7 +12,7 @@ from dynascope.networks import arguments
 from dynascope.networks.arguments import Pair
 from dynascope.networks.training import Trainer
 from dynascope.steering.knobs import Dropout, LearningRate, Limited, WeightDecay, allowed
-from dynascope.steering.law import GAIN, Law, Place, place_of, value_of
+from dynascope.steering.law import GAIN, Place, law_for, place_of, value_of
 
 _KINDS: dict[str, type[Limited]] = {"dropout": Dropout, "learning_rate": LearningRate, "weight_decay": WeightDecay}
 _OF_THE_PROBE = ("bend", "low", "high", "fit", "doubt", "sure", "ready", "contradicted")
@@ -53,14 +53,15 @@ class Helm:
         at_least: Given[float | None] = None,
         at_most: Given[float | None] = None,
         gain: Given[float] = GAIN,
-        target: Given[float] = 0.0,
+        target: Given[float | None] = None,
         steps: Given[int | None] = None,
     ) -> None:
         self.knob, self.every = one_of("knob", knob, list(_KINDS)), count("every", every)
         self.kind, self.probe, self.unlabelled, self.steered = _KINDS[knob], probe, unlabelled, steered
         low, high = self.kind.usual
         self.limits = allowed(self.kind, low if at_least is None else at_least, high if at_most is None else at_most)
-        self.law = Law(gain, target, steps)
+        self.wishes = (gain, target, steps)
+        law_for([], *self.wishes)
 
     def begin(self, trainer: Trainer) -> "_Hand":
         """Check that it suits these trials, and take the helm; `Ensemble.train` calls it."""
@@ -123,6 +124,7 @@ class _Hand:
         self.turned = (helm.limits, helm.kind.scale, helm.kind.noise)
         self.place = Place.at(np.array([place_of(each, *self.turned) for each in start[chosen]]))
         self.bend = np.full(trainer.size, np.nan)
+        self.law = law_for(trainer.network.kinds, *helm.wishes)
         self.x, self.y = trainer.inputs(x), trainer.labels(y)[self.chosen]
         self.beside = None if beside is None else trainer.inputs(beside)
         self.classes = len(np.unique(y))
@@ -130,14 +132,14 @@ class _Hand:
 
     def turn(self) -> None:
         """Measure the trials as they are now, and turn."""
-        seen, helm, at = self._look(), self.helm, self.chosen.cpu().numpy()
+        seen, at = self._look(), self.chosen.cpu().numpy()
         self.bend[at] = seen.bend
-        before, self.place = self.place, helm.law.turn(self.place, self.trainer.steps_done, seen)
+        before, self.place = self.place, self.law.turn(self.place, self.trainer.steps_done, seen)
         moved = np.flatnonzero(self.place.u != before.u)
         if moved.size:
             self.values = self.values.copy()
             self.values[at[moved]] = [value_of(float(self.place.u[each]), *self.turned) for each in moved]
-            self.trainer.turn(helm.knob, self.values)
+            self.trainer.turn(self.helm.knob, self.values)
 
     def _look(self) -> Signal:
         """What the steered trials show."""

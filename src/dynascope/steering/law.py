@@ -1,26 +1,26 @@
 """The law of control: integral control of the bend in the logarithm of time. NumPy alone; one knob, or many at once.
 
-u is the knob's place between its limits, from the least noise, 0, to the most, 1:
+u is the knob's place between its limits, from the least noise, 0, to the most, 1; docs/steer.md says why:
 
     du/d ln t = gain · (e + r + (g/0.04)²)
 
-e: how far the bend lies above its target, less what its own interval leaves open, at most 1.
+e: how far the bend lies above its target, less what its own interval leaves open, at most 1. Where layers are not all
+linear maps no target is known: e = (0.65 − doubt/most doubt)/0.15, from −1 to 3, and more noise is asked for only as
+far as labels are said or contradicted, not left open.
 
-r = (share taken back − 0.05)/0.05, at most 3: of wrong labels a network first says that they are wrong, and takes it
-back as it learns them by heart. It counts where a tenth of the labels was contradicted once; while a tenth is, a convex
-curve asks for less noise only beyond a bend of −0.6.
+r = (share taken back − 0.05)/0.05, at most 3, where a tenth of the labels was contradicted once; while a tenth is, a
+convex curve asks for less noise only beyond a bend of −0.6.
 
 g: by how much a network is surer on what it trains on than on inputs beside it. The bend then asks for more noise only
-as far as labels are said or contradicted, not left open.
+as far as labels are not left open.
 
-Why ln t: a load curve answers the more slowly the longer a network has trained: its lag λ is a number of e-folds. If
-the bend falls by s from one limit to the other, the loop is λ ü + u̇ = −gain·s·(u − u*) about its rest u*: stable for
-every gain, without overshoot up to gain = 1/(4 s λ), and the same for every length of run and number of measurements.
-u stays within its limits: nothing winds up.
+A load curve's lag λ is a number of e-folds. If the bend falls by s from one limit to the other, the loop is
+λ ü + u̇ = −gain·s·(u − u*) about its rest u*: stable for every gain, without overshoot up to gain = 1/(4 s λ), and the
+same for every length of run and number of measurements. u stays within its limits: nothing winds up.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,11 +30,13 @@ from dynascope.monitor.beliefs import Signal
 from dynascope.records import Json
 
 GAIN = 0.2
+LINEAR = "Linear"  # the kind of layers for which a target of the bend is known
 WRONG = 0.1  # share of labels from which on contradictions are taken to be of wrong ones
 TAKEN_BACK, SWIFT = 0.05, 3.0  # share of them that may be taken back, and the most that r adds
 CONVEX = -0.6  # the bend that is left alone where labels are contradicted
 MEMORY = 0.25  # e-folds of training over which contradictions are averaged
 OPEN = (0.1, 0.2)  # share of labels left open from which the bend is believed less, and not at all
+DOUBTED, KEPT, STEEP = 0.04, 0.65, 0.15  # the most doubt from which on it counts, the share to keep, and how sharply
 HEART, FASTEST = 0.04, 8.0  # what g is measured by, and the most that its square adds
 LATEST = 0.9  # of a run whose length is known: what comes after settles at what was found
 
@@ -42,6 +44,8 @@ LATEST = 0.9  # of a run whose length is known: what comes after settles at what
 @dataclass(frozen=True)
 class Law:
     """gain: of u, for each e-fold of training time. target: the bend to hold. steps: length of the run, if known.
+
+    alike: whether layers are all of one kind, so that a target is known
 
     >>> law, place = Law(gain=0.5), Place.at(0.0)
     >>> bent = Signal(*(np.array([each]) for each in (1.0, 0.9, 1.1, 1.0, 0.0, 1.0, True)))
@@ -53,6 +57,7 @@ class Law:
     gain: float = GAIN
     target: float = 0.0
     steps: int | None = None
+    alike: bool = True
 
     def __post_init__(self) -> None:
         scalar("gain", self.gain, at_least=0.0)
@@ -62,16 +67,28 @@ class Law:
 
     def rate(self, seen: Signal, place: "Place") -> np.ndarray:
         """How far u moves in an e-fold of training time. place: with what was seen in mind."""
+        more = np.where(place.most > WRONG, np.clip((place.taken_back - TAKEN_BACK) / TAKEN_BACK, 0, SWIFT), 0.0)
+        left_open = 1 - seen.fit - 2 * seen.doubt  # one that is contradicted firmly is doubted by one half or more
+        told = np.clip((OPEN[1] - left_open) / (OPEN[1] - OPEN[0]), 0.0, 1.0)
+        bent = self._bent(seen, place) if self.alike else self._forgotten(place)
+        if seen.beside is not None:
+            bent = np.where(bent > 0, told * bent, bent) if self.alike else bent
+            more = more + np.clip((np.clip(seen.sure - seen.beside, 0, None) / HEART) ** 2, 0, FASTEST)
+        asked = bent + more
+        asked = asked if self.alike else np.where(asked > 0, told * asked, asked)
+        return self.gain * np.where(seen.ready, asked, 0.0)
+
+    def _bent(self, seen: Signal, place: "Place") -> np.ndarray:
+        """By how much the curve is bent, at most 1."""
         bent = np.clip(np.clip(self.target, seen.low, seen.high) - self.target, -1, 1)
         kept_out = (place.contradicted > WRONG) & (seen.bend > min(CONVEX, self.target))
-        bent = np.where(kept_out & (bent < 0), 0.0, bent)
-        more = np.where(place.most > WRONG, np.clip((place.taken_back - TAKEN_BACK) / TAKEN_BACK, 0, SWIFT), 0.0)
-        if seen.beside is not None:
-            left_open = 1 - seen.fit - 2 * seen.doubt  # one that is contradicted firmly is doubted by one half or more
-            told = np.clip((OPEN[1] - left_open) / (OPEN[1] - OPEN[0]), 0.0, 1.0)
-            bent = np.where(bent > 0, told * bent, bent)
-            more += np.clip((np.clip(seen.sure - seen.beside, 0, None) / HEART) ** 2, 0, FASTEST)
-        return self.gain * np.where(seen.ready, bent + more, 0.0)
+        return np.where(kept_out & (bent < 0), 0.0, bent)
+
+    def _forgotten(self, place: "Place") -> np.ndarray:
+        """By how much less is left of what a network doubted than there should be; contradictions say more."""
+        left = place.doubted / np.maximum(place.most_doubted, DOUBTED)
+        counts = (place.most_doubted > DOUBTED) & (place.most <= WRONG)
+        return np.where(counts, np.clip((KEPT - left) / STEEP, -1, SWIFT), 0.0)
 
     def turn(self, place: "Place", step: int, seen: Signal) -> "Place":
         """Move on after a measurement. The first that is ready only starts the clock."""
@@ -88,18 +105,21 @@ class Place:
     """Where knobs stand: u, and the step of the last measurement that counted, 0 for none. (knob,).
 
     contradicted: share of the labels that networks firmly say to be wrong, of late. most: the most that it ever was.
+    doubted: by how much they doubt labels, of late. most_doubted: the most that it ever was.
     """
 
     u: np.ndarray
     since: np.ndarray
     contradicted: np.ndarray
     most: np.ndarray
+    doubted: np.ndarray
+    most_doubted: np.ndarray
 
     @classmethod
     def at(cls, u: Given[float | np.ndarray]) -> "Place":
         """Begin at u."""
         start = np.atleast_1d(np.asarray(u, float))
-        return cls(start, np.zeros(len(start), int), np.zeros(len(start)), np.zeros(len(start)))
+        return cls(start, np.zeros(len(start), int), *np.zeros((4, len(start))))
 
     @property
     def taken_back(self) -> np.ndarray:
@@ -113,12 +133,17 @@ class Place:
         >>> Place.at(0.5).after(20, seen).most.tolist()
         [0.2]
         """
+        found = self._in_mind(step, seen, "doubted", "most_doubted", seen.doubt)
         if seen.contradicted is None:
-            return self
+            return found
+        return found._in_mind(step, seen, "contradicted", "most", seen.contradicted)
+
+    def _in_mind(self, step: int, seen: Signal, name: str, most: str, now: np.ndarray) -> "Place":
+        """With the mean of a number over the last e-folds, and the most that it ever was while the curve meant much."""
+        before, highest = getattr(self, name), getattr(self, most)
         old = np.where(self.since > 0, (np.maximum(self.since, 1) / max(step, 1)) ** (1 / MEMORY), 0.0)
-        now = np.where(np.isfinite(seen.contradicted), seen.contradicted, self.contradicted)
-        mean = old * self.contradicted + (1 - old) * now
-        return replace(self, contradicted=mean, most=np.where(seen.ready, np.maximum(self.most, mean), self.most))
+        mean = old * before + (1 - old) * np.where(np.isfinite(now), now, before)
+        return replace(self, **{name: mean, most: np.where(seen.ready, np.maximum(highest, mean), highest)})
 
     def as_json(self) -> dict[str, Json]:
         """Plain numbers, from which `from_json` makes the same place, exactly."""
@@ -126,16 +151,27 @@ class Place:
 
     @classmethod
     def from_json(cls, given: Mapping[str, Json]) -> "Place":
-        """Read what `as_json` made, or a version that knew nothing of contradictions.
+        """Read what `as_json` made, or a version that knew nothing of contradictions or doubts.
 
         >>> Place.from_json(Place.at(0.1).as_json()).u.tolist()
         [0.1]
         """
         found = {name: np.asarray(given.get(name), float) for name in ("u", "since")}
-        found |= {name: np.asarray(given.get(name, 0 * found["u"]), float) for name in ("contradicted", "most")}
+        later = ("contradicted", "most", "doubted", "most_doubted")
+        found |= {name: np.asarray(given.get(name, 0 * found["u"]), float) for name in later}
         if any(v.ndim != 1 or v.shape != found["u"].shape or not np.isfinite(v).all() for v in found.values()):
             raise ValueError(f"state must hold u and since, as state_dict gives them, got {dict(given)!r}")
         return cls(**found | {"since": found["since"].astype(int)})
+
+
+def law_for(kinds: Sequence[str], gain: Given[float], target: Given[float | None], steps: Given[int | None]) -> Law:
+    """Make the law for a network with layers of these kinds, "" for its input.
+
+    >>> law_for(["", "Linear", "Linear"], 0.2, None, None).alike, law_for(["", "Conv2d"], 0.2, None, None).alike
+    (True, False)
+    """
+    alike = target is not None or {*kinds} - {""} <= {LINEAR}
+    return Law(gain, 0.0 if target is None else target, steps, alike)
 
 
 def value_of(u: float, limits: tuple[float, float], scale: str, noise: int) -> float:
