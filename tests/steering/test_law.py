@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 
 from dynascope.monitor.beliefs import Signal
-from dynascope.steering.law import CONVEX, GAIN, SWIFT, Law, Place, place_of, value_of
+from dynascope.steering.law import CONVEX, DOUBTED, GAIN, KEPT, SWIFT, Law, Place, law_for, place_of, value_of
 
 
-def _seen(bend, *, width=0.0, ready=True, fit=1.0, contradicted=None, beside=None):
+def _seen(bend, *, width=0.0, ready=True, fit=1.0, doubt=0.0, contradicted=None, beside=None):
     bend = np.atleast_1d(np.asarray(bend, float))
     full = np.ones_like(bend)
     firm, other = (None if each is None else each * full for each in (contradicted, beside))
-    return Signal(bend, bend - width, bend + width, fit * full, 0 * full, full, np.full(bend.shape, ready), firm, other)
+    ends = (bend - width, bend + width)
+    return Signal(bend, *ends, fit * full, doubt * full, full, np.full(bend.shape, ready), firm, other)
 
 
 def _rate(seen, before=()):
@@ -52,6 +53,36 @@ def test_what_is_learnt_by_heart_beside_wrong_labels_asks_for_more_noise():
     assert _rate(_seen(0.5, fit=0.7, beside=1.0)) == 0.0  # three in ten labels are left open
     assert _rate(_seen(-0.5, fit=0.7, beside=1.0)) == pytest.approx(-0.5 * GAIN)
     assert _rate(_seen(0.5, fit=0.7)) == pytest.approx(0.5 * GAIN)
+
+
+def _unlike(most, now, **others):
+    """What a network of convolutions asks for that doubted its labels so much, for long, and does so much now."""
+    law, place = law_for(["", "Conv2d", "Conv2d"], GAIN, None, None), Place.at(0.0)
+    for step in (100, 10_000):
+        place = law.turn(place, step, _seen(2.0, doubt=most, fit=0.9))
+    seen = _seen(2.0, doubt=now, fit=1.0 - now, **others)
+    return float(law.rate(seen, place.after(1_000_000_000, seen))[0]) / GAIN
+
+
+def test_networks_of_other_layers_go_by_what_is_left_of_their_doubts():
+    assert _unlike(0.08, 0.08) == pytest.approx(-1.0)  # nothing is believed yet, whatever the bend
+    assert _unlike(0.08, KEPT * 0.08) == pytest.approx(0.0, abs=1e-6)
+    assert _unlike(0.08, 0.0) == pytest.approx(SWIFT)  # all is learnt by heart
+    assert _unlike(0.9 * DOUBTED, 0.0) == 0.0  # labels were hardly doubted
+
+
+def test_networks_of_other_layers_stop_where_labels_are_left_open():
+    law, place = law_for(["", "Conv2d"], GAIN, None, None), Place.at(0.0)
+    place = law.turn(place, 100, _seen(2.0, doubt=0.1))
+    for fit, share in ((0.9, 1.0), (0.85, 0.5), (0.7, 0.0)):
+        seen = _seen(2.0, fit=fit)
+        assert law.rate(seen, place.after(10_000_000, seen))[0] == pytest.approx(share * GAIN * SWIFT)
+
+
+def test_a_target_that_is_given_is_held_by_any_network():
+    seen = _seen(2.0, fit=0.5)
+    assert law_for(["", "Conv2d"], GAIN, 0.0, None).rate(seen, Place.at(0.0))[0] == GAIN
+    assert law_for(["", "Conv2d"], GAIN, None, None).rate(seen, Place.at(0.0))[0] == 0.0
 
 
 def test_a_place_of_a_version_that_knew_no_contradictions_is_read():

@@ -1,11 +1,11 @@
 """The law of control: integral control of the bend in the logarithm of time. NumPy alone; one knob, or many at once.
 
-u is the knob's place between its limits, from the least noise, 0, to the most, 1; docs/steer.md says why:
+u: the knob's place between its limits, from least noise, 0, to most, 1; docs/steer.md says why:
 
     du/d ln t = gain · (e + r + (g/0.04)²)
 
 e: how far the bend lies above its target, less what its own interval leaves open, at most 1. Where layers are not all
-linear maps no target is known: e = (0.65 − doubt/most doubt)/0.15, from −1 to 3, and more noise is asked for only as
+linear maps no target is known: e = (0.85 − doubt/most doubt)/0.15, from −1 to 3, and more noise is asked for only as
 far as labels are said or contradicted, not left open.
 
 r = (share taken back − 0.05)/0.05, at most 3, where a tenth of the labels was contradicted once; while a tenth is, a
@@ -36,7 +36,7 @@ TAKEN_BACK, SWIFT = 0.05, 3.0  # share of them that may be taken back, and the m
 CONVEX = -0.6  # the bend that is left alone where labels are contradicted
 MEMORY = 0.25  # e-folds of training over which contradictions are averaged
 OPEN = (0.1, 0.2)  # share of labels left open from which the bend is believed less, and not at all
-DOUBTED, KEPT, STEEP = 0.04, 0.65, 0.15  # the most doubt from which on it counts, the share to keep, and how sharply
+DOUBTED, KEPT, STEEP = 0.04, 0.85, 0.15  # the most doubt from which on it counts, the share to keep, and how sharply
 HEART, FASTEST = 0.04, 8.0  # what g is measured by, and the most that its square adds
 LATEST = 0.9  # of a run whose length is known: what comes after settles at what was found
 

@@ -1,7 +1,7 @@
 """dynascope docs/steer.md: Convolutions, residual networks and transformers that steer their dropout.
 
-The law is that of perceptrons, unchanged, set on MNIST with these networks, too. CIFAR-10 is judged for the second
-time: the first time the law had no inputs beside to look at, and what fixed dropouts show there was then seen.
+Their layers are not all linear maps, so that they go by their doubts, not by a bend. CIFAR-10 has been judged before,
+with other laws, and what fixed dropouts show there was seen when this one was made.
 """
 
 from dataclasses import replace
