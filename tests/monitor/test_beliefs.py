@@ -5,7 +5,12 @@ import pytest
 import torch
 
 from dynascope import load_curve
-from dynascope.monitor.beliefs import curves, doubts, signals
+from dynascope.monitor.beliefs import believed, chances, curves, shortfalls, signals
+
+
+def _seen(layers, logits, classes=4):
+    """Where all labels are what the networks say."""
+    return signals(layers, logits, believed(logits), classes)
 
 
 @pytest.fixture
@@ -19,48 +24,52 @@ def rows():
 
 def test_it_is_the_load_curve_of_the_beliefs(rows):
     layers, logits, _ = rows
-    believed = logits[0].argmax(-1).numpy()
-    expected = load_curve([each[0].numpy() for each in layers], believed)
-    found = signals(layers, logits, torch.ones(1), torch.zeros(1), 4)
+    said = logits[0].argmax(-1).numpy()
+    expected = load_curve([each[0].numpy() for each in layers], said)
+    found = _seen(layers, logits)
     assert found.bend == pytest.approx(float(expected["bend"]))
     assert found.low == pytest.approx(float(expected["bend_low"]), abs=0.1)
     assert found.high == pytest.approx(float(expected["bend_high"]), abs=0.1)
-    assert curves(layers, torch.as_tensor(believed)[None], 4)[0] == pytest.approx(expected["load"].values[None])
+    assert curves(layers, torch.as_tensor(said)[None], 4)[0] == pytest.approx(expected["load"].values[None])
 
 
 def test_networks_side_by_side_are_those_alone(rows):
     layers, logits, _ = rows
     two = [torch.cat([each, each * 2 + each**2]) for each in layers]
-    both = signals(two, torch.cat([logits, logits.flip(1)]), torch.ones(2), torch.zeros(2), 4)
-    alone = [
-        signals([each[[k]] for each in two], logits if k == 0 else logits.flip(1), torch.ones(1), torch.zeros(1), 4)
-        for k in (0, 1)
-    ]
+    both = _seen(two, torch.cat([logits, logits.flip(1)]))
+    alone = [_seen([each[[k]] for each in two], logits if k == 0 else logits.flip(1)) for k in (0, 1)]
     assert both.bend == pytest.approx(np.concatenate([each.bend for each in alone]))
 
 
 def test_it_is_not_ready_while_classes_are_missing_or_hardly_learnt(rows):
     layers, logits, _ = rows
-    assert signals(layers, logits, torch.ones(1), torch.zeros(1), 4).ready.all()
-    assert not signals(layers, logits, torch.full((1,), 0.4), torch.zeros(1), 4).ready.any()
+    assert _seen(layers, logits).ready.all()
+    wrong = believed(logits)
+    wrong[:, : 6 * wrong.shape[1] // 10] += 1
+    found = signals(layers, logits, wrong % 4, 4)
+    assert found.fit == pytest.approx(0.4)
+    assert not found.ready.any()
     blind = logits.clone()
     blind[..., 3] = -100
-    assert not signals(layers, blind, torch.ones(1), torch.zeros(1), 4).ready.any()
-    assert not signals([each * torch.nan for each in layers], logits, torch.ones(1), torch.zeros(1), 4).ready.any()
+    assert not _seen(layers, blind).ready.any()
+    assert not _seen([each * torch.nan for each in layers], logits).ready.any()
 
 
 def test_one_logit_says_one_of_two_classes():
     x = torch.tensor([[[0.0], [1.0], [3.0], [4.5]]])
-    found = signals([x, x**2, x**3], torch.tensor([[[-1.0], [-1.0], [1.0], [1.0]]]), torch.ones(1), torch.zeros(1), 2)
+    found = _seen([x, x**2, x**3], torch.tensor([[[-1.0], [-1.0], [1.0], [1.0]]]), 2)
     assert found.ready.all()
     assert found.sure == pytest.approx(1 / (1 + np.exp(-1)))
 
 
 def test_doubt_is_by_how_much_what_is_said_is_more_likely_than_the_label():
-    chances = np.array([[0.7, 0.2, 0.1], [0.5, 0.3, 0.2]])
-    logits = torch.as_tensor(np.log(chances))[None]
-    assert float(doubts(logits, torch.tensor([[0, 0]]))) == pytest.approx(0.0)
-    assert float(doubts(logits, torch.tensor([[1, 2]]))) == pytest.approx(((0.7 - 0.2) + (0.5 - 0.2)) / 2)
+    logits = torch.as_tensor(np.log([[0.7, 0.2, 0.1], [0.5, 0.3, 0.2]]))[None]
+    rows = [torch.arange(4.0).reshape(1, 2, 2)] * 3
+    right, wrong = (signals(rows, logits, torch.tensor([y]), 3) for y in ([0, 0], [1, 2]))
+    assert (right.doubt, right.contradicted, right.fit) == (0.0, 0.0, 1.0)
+    assert wrong.doubt == pytest.approx(((0.7 - 0.2) + (0.5 - 0.2)) / 2)
+    firm = signals(rows, logits, torch.tensor([[2, 2]]), 3)
+    assert (firm.contradicted, firm.fit) == (0.5, 0.0)  # 0.7 − 0.1 is more than one half
     one = torch.tensor([[[np.log(3.0)]]])  # a single logit: 3/4 for class 1
-    assert float(doubts(one, torch.tensor([[0]]))) == pytest.approx(0.5)
-    assert not signals([logits] * 3, logits, torch.ones(1), torch.full((1,), torch.nan), 2).ready.any()
+    assert shortfalls(chances(one), torch.tensor([[0]])).tolist() == [[pytest.approx(0.5)]]
+    assert not _seen([logits] * 3, torch.full_like(logits, torch.nan), 2).ready.any()

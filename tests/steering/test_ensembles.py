@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from dynascope.data import images
-from dynascope.monitor.beliefs import doubts, signals
+from dynascope.monitor.beliefs import signals
 from dynascope.networks import MLP, Ensemble, LeNet
 from dynascope.networks.training import Trainer
 from dynascope.steering import Helm
@@ -54,9 +54,8 @@ def test_a_trial_is_steered_as_the_law_says_step_by_step(knob):
         trainer.advance(EVERY)
         found = trainer.network_of(0).features(trainer.inputs(PROBE[0]))
         with torch.no_grad():
-            fit = (found["logits"].argmax(-1) == torch.as_tensor(PROBE[1])).double().mean()[None]
-            doubt = doubts(found["logits"], torch.as_tensor(PROBE[1]))[None]
-            seen = signals([found[each][None] for each in NET.probes], found["logits"][None], fit, doubt, 10)
+            y = torch.as_tensor(PROBE[1])[None]
+            seen = signals([found[each][None] for each in NET.probes], found["logits"][None], y, 10)
         place = law.turn(place, trainer.steps_done, seen)
         values.append(value_of(float(place.u[0]), helm.limits, scale, 1))
         trainer.turn(knob, np.array(values[-1:]))

@@ -94,28 +94,15 @@ def chances(logits: Tensor) -> Tensor:
     return torch.softmax(torch.cat([-z / 2, z / 2], -1) if z.shape[-1] == 1 else z, dim=-1)
 
 
-def doubts(logits: Tensor, y: Tensor) -> Tensor:
-    """By how much networks believe in what they say more than in labels y, (…, row), in the mean over rows.
+def shortfalls(chance: Tensor, y: Tensor) -> Tensor:
+    """By how much less probable labels y, (…, row), are than what networks say of the rows; see `chances`.
 
-    0 where all labels are believed, learnt by heart or not; a network that says another class and is sure has 1.
+    0 where a label is believed, learnt by heart or not; where a network says another class and is sure, 1.
 
-    >>> z = torch.tensor([[[0.0, 2000.0], [0.0, 2000.0]]])
-    >>> doubts(z, torch.tensor([[1, 1]])).item(), doubts(z, torch.tensor([[1, 0]])).item()
-    (0.0, 0.5)
+    >>> shortfalls(chances(torch.tensor([[[0.0, 2000.0], [0.0, 2000.0]]])), torch.tensor([[1, 0]])).tolist()
+    [[0.0, 1.0]]
     """
-    found = chances(logits)
-    return (found.amax(-1) - found.gather(-1, y.long()[..., None])[..., 0]).mean(-1)
-
-
-def contradictions(logits: Tensor, y: Tensor) -> Tensor:
-    """Share of labels y, (…, row), that are by one half less probable than what networks say instead.
-
-    >>> z = torch.log(torch.tensor([[[0.6, 0.1, 0.3], [0.8, 0.1, 0.1]]]))
-    >>> contradictions(z, torch.tensor([[2, 1]])).item()  # the first is a near miss
-    0.5
-    """
-    found = chances(logits)
-    return (found.amax(-1) - found.gather(-1, y.long()[..., None])[..., 0] > _FIRM).double().mean(-1)
+    return chance.amax(-1) - chance.gather(-1, y.long()[..., None])[..., 0]
 
 
 def sureness(logits: Tensor) -> np.ndarray:
@@ -153,18 +140,22 @@ def curves(layers: Sequence[Tensor], codes: Tensor, classes: int) -> tuple[np.nd
     return torch.stack(loads, -1).cpu().numpy(), torch.stack(slopes, -1).cpu().numpy()
 
 
-def signals(layers: Sequence[Tensor], logits: Tensor, fit: Tensor, doubt: Tensor, classes: int) -> Signal:
+def signals(layers: Sequence[Tensor], logits: Tensor, y: Tensor, classes: int) -> Signal:
     """Read off a pass of inputs through networks what they show.
 
-    layers: features (network, row, …), the input first. logits: (network, row, class). fit, doubt: share of the given
-    labels that networks say, and `doubts`, (network,). classes: how many there are to be told apart.
+    layers: features (network, row, …), the input first. logits: (network, row, class). y: the given labels,
+    (network, row). classes: how many there are to be told apart.
 
     >>> rows = [torch.tensor([[[0.0], [1.0], [3.0], [4.0]]])] * 3
     >>> z = torch.tensor([[[1.0, 0], [1, 0], [0, 1], [0, 1]]])
-    >>> signals(rows, z, torch.ones(1), torch.zeros(1), 2).ready.tolist()
+    >>> signals(rows, z, torch.tensor([[0, 0, 1, 1]]), 2).ready.tolist()
     [True]
     """
-    codes = believed(logits)
+    codes, chance = believed(logits), chances(logits)
+    less = shortfalls(chance, y)
+    fit, doubt, firm, sure = (
+        each.double().mean(-1).cpu().numpy() for each in (codes == y, less, less > _FIRM, chance.amax(-1))
+    )
     kinds = max(logits.shape[-1], 2)
     loads, slopes = curves(layers, codes, kinds)
     random = np.random.default_rng(0)
@@ -174,7 +165,6 @@ def signals(layers: Sequence[Tensor], logits: Tensor, fit: Tensor, doubt: Tensor
         drawn = bends(loads[:, None] + np.einsum("ri,nil->nrl", weights, slopes))
         bend, (low, high) = bends(loads), np.quantile(drawn, _ENDS, axis=1)
     told = np.array([len(np.unique(each)) for each in codes.cpu().numpy()]) >= classes
-    right, doubted = (each.double().cpu().numpy() for each in (fit, doubt))
-    begun = right - 1 / classes > _BEGUN * (1 - 1 / classes)
-    finite = np.isfinite(bend) & np.isfinite(low) & np.isfinite(high) & np.isfinite(doubted)
-    return Signal(bend, low, high, right, doubted, sureness(logits), told & begun & finite)
+    begun = fit - 1 / classes > _BEGUN * (1 - 1 / classes)
+    finite = np.isfinite(bend) & np.isfinite(low) & np.isfinite(high) & np.isfinite(doubt)
+    return Signal(bend, low, high, fit, doubt, sure, told & begun & finite, firm)

@@ -13,7 +13,7 @@ from dynascope.measure.collapse import neural_collapse
 from dynascope.measure.elasticity import Loss, class_elasticity
 from dynascope.measure.separation import CONFIDENCE, LayerLoad, layer_load, resampled
 from dynascope.measure.spectrum import feature_spectrum, minimum_feature_distance
-from dynascope.monitor.beliefs import Signal, contradictions, doubts, signals
+from dynascope.monitor.beliefs import Signal, signals
 from dynascope.monitor.features import Features, Layers, Reading, read_features
 from dynascope.monitor.outputs import readout_rows
 from dynascope.monitor.probing import Logits, Probe
@@ -47,7 +47,7 @@ def quick(features: Features, layers: Layers, *, class_logits: bool = False) -> 
     numbers: Numbers = {"load": [each.load for each in measured]} | _intervals(measured, task)
     if task.separates:
         if features.hits is not None and len(features.layers) > 2:
-            numbers |= believes(features, task, float(features.hits.mean())).numbers()
+            numbers |= believes(features, task).numbers()
         numbers |= dict.fromkeys(SIGNS, np.nan)
         if _finite(features.last):
             found = neural_collapse(features.last, task.codes, *_readout(layers, features.last))
@@ -59,18 +59,16 @@ def quick(features: Features, layers: Layers, *, class_logits: bool = False) -> 
     return numbers
 
 
-def believes(features: Features, task: Task, fit: float) -> Signal:
-    """What the network shows of its own beliefs about the probe. fit: share of the labels that it says.
+def believes(features: Features, task: Task) -> Signal:
+    """What the network shows of its own beliefs about the probe.
 
     >>> x = torch.tensor([[1.0, 0], [2, 1], [0, 1], [1, 3]])
     >>> task = Task("classification", torch.tensor([0, 0, 1, 1]), np.arange(2), np.array([0, 0, 1, 1]), x, np.arange(4))
-    >>> believes(Features([x, 2 * x, x], x, x, torch.ones(4), torch.ones(4)), task, 1.0).fit.tolist()
+    >>> believes(Features([x, 2 * x, x], x, x, torch.ones(4), torch.ones(4)), task).fit.tolist()
     [1.0]
     """
     rows, logits = [each[None] for each in features.layers], features.logits[None]
-    y = task.labels.to(logits.device).reshape(1, -1)
-    seen = signals(rows, logits, torch.tensor([fit]), doubts(logits, y), len(task.classes))
-    return replace(seen, contradicted=contradictions(logits, y).cpu().numpy())
+    return signals(rows, logits, task.labels.to(logits.device).reshape(1, -1), len(task.classes))
 
 
 def on_test(features: Features, reading: Reading) -> Numbers:

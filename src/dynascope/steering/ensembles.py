@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from dynascope.checks import ArrayLike, Given, count, one_of
-from dynascope.monitor.beliefs import Signal, contradictions, doubts, signals, sureness
+from dynascope.monitor.beliefs import Signal, signals, sureness
 from dynascope.networks import arguments
 from dynascope.networks.arguments import Pair
 from dynascope.networks.training import Trainer
@@ -160,8 +160,5 @@ def _seen(trainer: Trainer, x: Tensor, y: Tensor, classes: int, *, among: Tensor
     """What trials show of labelled rows, as many at a time as memory allows."""
     layers, parts = trainer.network.probes, []
     for trials, found in trainer.features(x, layers, among):
-        logits, given = found["logits"], y[trials]
-        fit = (logits.argmax(-1) == given).double().mean(1)
-        own = signals([found[name] for name in layers], logits, fit, doubts(logits, given), classes)
-        parts.append(replace(own, contradicted=contradictions(logits, given).cpu().numpy()))
+        parts.append(signals([found[name] for name in layers], found["logits"], y[trials], classes))
     return Signal(*(np.concatenate([getattr(part, name) for part in parts]) for name in _OF_THE_PROBE))
