@@ -22,7 +22,9 @@ OLD = Path(__file__).with_name("files_of_0_1_0")
 DIGESTS = json.loads((OLD / "digests.json").read_text())
 FRESH = json.loads((OLD / "fresh.json").read_text())
 COMMIT = "1f0f1bd73ead66681fc1f1cac42ce646cea4bfea"
-ROUNDING = 1e-5  # relative; of float32 networks on another machine, or trained in another pack
+ROUNDING = 1e-5  # relative; of float32 networks trained in another pack
+# of some, with other vector instructions, 1e-3: Adam divides by gradients near 0. A seed moves loads threefold.
+ELSEWHERE = {"phase_training": 5e-3}
 RECORDS = sorted((OLD / "records").glob("*.nc")) + sorted((OLD / "imitation").glob("*.nc"))
 
 
@@ -34,13 +36,13 @@ def numbers(record):
     return [{"shape": list(each.shape), "mean": each.mean(), "square": (each**2).mean()} for each in arrays]
 
 
-def assert_holds(record, expected):
+def assert_holds(record, expected, rounding=ROUNDING):
     """Each expected array is among those of the record."""
     found = numbers(record)
     for each in expected:
         near = [other for other in found if other["shape"] == each["shape"]]
         wanted = [each["mean"], each["square"]]
-        same = [np.allclose([other["mean"], other["square"]], wanted, rtol=ROUNDING, atol=1e-12) for other in near]
+        same = [np.allclose([other["mean"], other["square"]], wanted, rtol=rounding, atol=1e-12) for other in near]
         assert any(same), (each, near)
 
 
@@ -139,7 +141,7 @@ def test_a_sweep_that_was_killed_opens_and_goes_on(command, tmp_path, name, fini
     if "digests" in FRESH[name]:
         assert sorted(map(_own_digest, after.values())) == FRESH[name]["digests"]
     else:
-        assert_holds(load(tmp_path / name / "table.nc"), FRESH[name]["values"])
+        assert_holds(load(tmp_path / name / "table.nc"), FRESH[name]["values"], ELSEWHERE.get(name, ROUNDING))
 
 
 def _own_digest(record):

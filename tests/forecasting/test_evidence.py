@@ -102,7 +102,7 @@ def test_groups_teach_the_same_together_and_alone():
     together, alone = learning.rows(groups, (0.3,)), [learning.rows([each], (0.3,)) for each in groups]
     for number, each in enumerate(alone):
         mine = together.take(together.group == number)
-        np.testing.assert_allclose(mine.given.own, each.given.own, rtol=1e-9)
+        np.testing.assert_allclose(mine.given.own, each.given.own, rtol=1e-6)  # fits stop where sums are rounded
         np.testing.assert_array_equal(mine.given.common[:, TOLD], groups[number].kind.told)
         np.testing.assert_array_equal(mine.happened, each.happened)
 
