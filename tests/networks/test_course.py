@@ -197,3 +197,10 @@ def test_other_refusals():
         ensemble(trained="first")
     with pytest.raises(ValueError, match="vary: dropout must be at most"):
         ensemble(vary={"dropout": 2.0})
+
+
+def test_the_checkpoint_of_a_finished_training_has_its_last_record(tmp_path):
+    """Even where a save is due at the last step: it would come before the last measurement."""
+    file = tmp_path / "run.npz"
+    ensemble().train(X, Y, steps=4, record_every=2, checkpoint=file, checkpoint_every=1)
+    assert np.load(file, allow_pickle=False)["recorded"].tolist() == [0, 2, 4]

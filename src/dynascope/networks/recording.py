@@ -86,23 +86,25 @@ class Course:
         last, saved, saved_at = int(self.record_at[-1]), trainer.steps_done, time.monotonic()
         begun, first = time.monotonic(), trainer.steps_done
         hand = None if self.steer is None else self.steer.begin(trainer)
+        targets = [step for step in self.record_at if step not in self.recorded]
 
         def how() -> str:
             loss = float(self.records["loss"][-1].nanmean())
             return f"loss {loss:.3g}, {(trainer.steps_done - first) / (time.monotonic() - begun + 1e-9):.0f} steps/s"
 
         with progress_bar("training", last, self.progress) as done:
-            for target in [step for step in self.record_at if step not in self.recorded]:
+            for target in targets:
                 while trainer.steps_done < target:
                     trainer.advance(min(self._piece(trainer.steps_done), int(target) - trainer.steps_done))
                     if hand is not None and self.steer is not None and trainer.steps_done % self.steer.every == 0:
                         hand.turn()
-                    if self._due(trainer.steps_done - saved, time.monotonic() - saved_at):
+                    due = self._due(trainer.steps_done - saved, time.monotonic() - saved_at)
+                    if due and trainer.steps_done < last:  # the end is saved once it is measured
                         self._save(trainer)
                         saved, saved_at = trainer.steps_done, time.monotonic()
                 self._measure(trainer, probes, {} if hand is None else hand.shown())
                 done(trainer.steps_done, how)
-        if self.checkpoint is not None and saved < last:
+        if self.checkpoint is not None and targets:
             self._save(trainer)
         return self._arrays() | self._drawn(trainer) | {"diverged_at": trainer.state()["diverged_at"]}
 
