@@ -55,12 +55,12 @@ def test_what_is_learnt_by_heart_beside_wrong_labels_asks_for_more_noise():
     assert _rate(_seen(0.5, fit=0.7)) == pytest.approx(0.5 * GAIN)
 
 
-def _unlike(most, now, **others):
+def _unlike(most, now):
     """What a network of convolutions asks for that doubted its labels so much, for long, and does so much now."""
     law, place = law_for(["", "Conv2d", "Conv2d"], GAIN, None, None), Place.at(0.0)
     for step in (100, 10_000):
         place = law.turn(place, step, _seen(2.0, doubt=most, fit=0.9))
-    seen = _seen(2.0, doubt=now, fit=1.0 - now, **others)
+    seen = _seen(2.0, doubt=now, fit=1.0 - now)
     return float(law.rate(seen, place.after(1_000_000_000, seen))[0]) / GAIN
 
 

@@ -22,7 +22,7 @@ from dynascope.monitor.running import Run
 from dynascope.records import Json, attribute
 from dynascope.schema import read_json
 from dynascope.steering.knobs import Dropout, LearningRate, Limited, WeightDecay
-from dynascope.steering.law import WRONG, Law, Place, place_of, value_of
+from dynascope.steering.law import LINEAR, WRONG, Law, Place, place_of, value_of
 
 BENCHMARK = Path(__file__).with_name("benchmark.json")
 MORE, LESS, LEAVE, NONE = "more", "less", "leave it", "no advice"
@@ -31,7 +31,6 @@ _KNOBS: dict[str, tuple[type[Limited], str]] = {
     each.name: (each, given)
     for each, given in ((Dropout, "model"), (LearningRate, "optimizer"), (WeightDecay, "optimizer"))
 }
-_TESTED = "Linear"  # what layers are made of where the law was tested
 _LOOKED_AT = ("belief_bend", "belief_bend_interval", "belief_ready", "confidence", "doubt", "probe_accuracy")
 _FEWEST = 3  # measurements of a fitted network
 _EVERY = 20  # steps between two measurements, where the run was measured by the clock
@@ -261,7 +260,7 @@ def _against(run: xr.Dataset) -> str:
             "watch(…, layers=[…]), or train a deeper network."
         )
     kinds = sorted(set(_kinds(run)))
-    if kinds and kinds != [_TESTED]:
+    if kinds and kinds != [LINEAR]:
         what = "of unequal kind" if len(kinds) > 1 else "of another kind"
         return f"Layers are {what} ({'; '.join(kinds)}); the rule was set and tested on multilayer perceptrons alone."
     missing = [name for name in _LOOKED_AT if name not in run]
