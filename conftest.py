@@ -17,4 +17,4 @@ if os.environ.get("DYNASCOPE_CHECK_TYPES"):
         "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))",
     )
 # PyTorch for processors alone comes without Triton
-collect_ignore = [] if find_spec("triton") else ["src/dynascope/networks/kernels.py"]
+collect_ignore = [] if find_spec("triton") else ["src/dynascope/networks/kernels"]

@@ -19,6 +19,7 @@ from dynascope.networks import (
     VisionTransformer,
     capture,
     choice,
+    draws,
     regions,
     training,
     ways,
@@ -96,7 +97,7 @@ def test_equal_regions_are_compiled_once(quick_compiler, monkeypatch):
 @pytest.mark.skipif(find_spec("triton") is None, reason="no Triton: kernels of our own cannot be made")
 def test_own_kernels_convolve(monkeypatch):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    convolve = import_module("dynascope.networks.kernels").convolve
+    convolve = import_module("dynascope.networks.kernels.convolution").convolve
     x = torch.randn(2, 3, 4, 6, 5, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(2, 7, 5, 3, 3, dtype=torch.float64, requires_grad=True)
     bias = torch.randn(2, 7, dtype=torch.float64, requires_grad=True)
@@ -109,6 +110,46 @@ def test_own_kernels_convolve(monkeypatch):
     wanted = torch.autograd.grad(right, (x, weight, bias), slope)
     for mine, his in zip(torch.autograd.grad(found, given, slope.float()), wanted, strict=True):
         torch.testing.assert_close(mine.double(), his, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.ci
+@pytest.mark.skipif(find_spec("triton") is None, reason="no Triton: kernels of our own cannot be made")
+@pytest.mark.parametrize("dropout", [None, 0.3])
+def test_own_kernels_normalise_and_drop(monkeypatch, dropout):
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    activate = import_module("dynascope.networks.kernels.activation").activate
+    given = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in ((2, 7, 5), (2, 5), (2, 5))]
+    slope, key = torch.tensor([0.0, 0.2]), torch.tensor([3, -8])
+    drops = {"dropout": None, "key": None} if dropout is None else {"dropout": torch.tensor([dropout, 0.0]), "key": key}
+
+    def one(x, weight, bias, slope, place):
+        x = torch.nn.functional.batch_norm(x, None, None, weight, bias, training=True)
+        x = torch.nn.functional.leaky_relu(x, slope)
+        if dropout is None:
+            return x
+        kept = draws.at_least(drops["dropout"][place], key[place], x.shape)
+        return x * kept / (1 - drops["dropout"][place])
+
+    right = torch.stack([one(*(each[place] for each in given), float(slope[place]), place) for place in range(2)])
+    change = torch.randn_like(right)
+    mine = [each.detach().float().requires_grad_() for each in given]
+    found, mean, variance = activate(*mine, slope, eps=1e-5, **drops)
+    torch.testing.assert_close(found.double(), right, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(mean.double(), given[0].mean(1), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(variance.double(), given[0].var(1, correction=0), rtol=1e-5, atol=1e-5)
+    wanted = torch.autograd.grad(right, given, change)
+    for own, his in zip(torch.autograd.grad(found, mine, change.float()), wanted, strict=True):
+        torch.testing.assert_close(own.double(), his, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.ci
+@pytest.mark.skipif(find_spec("triton") is None, reason="no Triton: kernels of our own cannot be made")
+def test_own_kernels_give_the_same_training(monkeypatch):
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    right, stacked = (trained("fully connected", "stacked", kind) for kind in ("float64", "float32"))
+    rounding = (stacked - right).abs().max()
+    own = trained("fully connected", "compiled, own kernels", "float32")
+    assert (own - right).abs().max() < 8 * rounding + 1e-6
 
 
 # --- the choice -----------------------------------------------------------------------------------------------------

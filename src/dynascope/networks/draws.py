@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-_GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
-_FIRST = 0xBF58476D1CE4E5B9 - (1 << 64)
-_SECOND = 0x94D049BB133111EB - (1 << 64)
+GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
+FIRST = 0xBF58476D1CE4E5B9 - (1 << 64)
+SECOND = 0x94D049BB133111EB - (1 << 64)
 START, ORDER, NOISE = 0, 1, 2  # what a trial's random numbers are for
 LABELS, INPUTS, DROPOUT = 0, 1, 2  # kinds of noise; each dropout layer adds its number to the last
 
@@ -26,11 +26,11 @@ def _shifted(z: Tensor, by: int) -> Tensor:
 def mix(z: Tensor) -> Tensor:
     """Scramble 64-bit integers, one to one.
 
-    >>> hex(int(mix(torch.tensor(_GOLDEN))) % 2**64)  # the first output of SplitMix64 from seed 0
+    >>> hex(int(mix(torch.tensor(GOLDEN))) % 2**64)  # the first output of SplitMix64 from seed 0
     '0xe220a8397b1dcdaf'
     """
-    z = (z ^ _shifted(z, 30)) * _FIRST
-    z = (z ^ _shifted(z, 27)) * _SECOND
+    z = (z ^ _shifted(z, 30)) * FIRST
+    z = (z ^ _shifted(z, 27)) * SECOND
     return z ^ _shifted(z, 31)
 
 
@@ -41,7 +41,7 @@ def keys(start: Tensor, *numbers: Tensor | int) -> Tensor:
     torch.Size([2])
     """
     for number in numbers:
-        step = _signed((number + 1) * _GOLDEN) if isinstance(number, int) else (number + 1) * _GOLDEN
+        step = _signed((number + 1) * GOLDEN) if isinstance(number, int) else (number + 1) * GOLDEN
         start = mix(start + step)
     return start
 
@@ -57,7 +57,7 @@ def uniform(key: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     torch.Size([2, 3])
     """
     place = torch.arange(1, math.prod(shape) + 1, device=key.device).view(tuple(shape))
-    bits = mix(key + place * _GOLDEN)
+    bits = mix(key + place * GOLDEN)
     digits = 53 if dtype == torch.float64 else 24
     return _shifted(bits, 64 - digits).to(dtype) * 2.0**-digits
 
@@ -72,13 +72,22 @@ def at_least(share: Tensor, key: Tensor, shape: Sequence[int]) -> Tensor:
     if torch.compiler.is_compiling():  # each number is made anew where it is used, and none is written
         # the ^ 0 keeps the compiler from folding places into addresses, which are too narrow for what comes next
         place = torch.arange(size, device=key.device).view(tuple(shape)) ^ 0
-        bits = mix(key + ((place >> 2) + 1) * _GOLDEN)
+        bits = mix(key + ((place >> 2) + 1) * GOLDEN)
         drawn = (bits >> ((place & 3) * 16)).to(torch.int16)
     else:
-        bits = mix(key + torch.arange(1, -(-size // 4) + 1, device=key.device) * _GOLDEN)
+        bits = mix(key + torch.arange(1, -(-size // 4) + 1, device=key.device) * GOLDEN)
         quarters = [(bits >> by).to(torch.int16) for by in (0, 16, 32, 48)]  # older vmap knows no view as int16
         drawn = torch.stack(quarters, dim=-1).flatten()[:size].view(tuple(shape))
-    return drawn >= (share * 2**16).round() - 2**15
+    return drawn >= threshold(share)
+
+
+def threshold(share: Tensor) -> Tensor:
+    """From which number on, of the 2¹⁶ that 16 bits can be, what they stand for is at least `share`.
+
+    >>> threshold(torch.tensor([0.0, 0.5]))
+    tensor([-32768.,      0.])
+    """
+    return (share * 2**16).round() - 2**15
 
 
 def normal(key: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:

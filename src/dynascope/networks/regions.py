@@ -9,18 +9,20 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
-from types import FunctionType
+from itertools import pairwise
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from dynascope.networks.network import Network
+from dynascope.networks.network import Dropout, LeakyReLU, Network
 
 _KEPT = 64  # compiled regions
 _FEW = 3  # layers from which a region is compiled: less has little to win for seconds of compiling
 _CHANNELS = 64  # most that the kernels hold at a time
+_DRAWS = 8192  # most samples of a batch that they hold at a time
 _PLAIN = (bool, int, float, str, tuple, type(None))
 
 
@@ -80,16 +82,42 @@ class Convolution(Region):
 
     def __call__(self, held: Mapping[str, Tensor], buffers: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """(trial, draw, row, column, channel) → the same with other channels."""
-        own, kernels = self.own(held), import_module("dynascope.networks.kernels")  # which needs Triton
+        own, kernel = self.own(held), _kernel("convolution")
         rounded = torch.backends.cudnn.allow_tf32
-        found: Tensor = kernels.convolve(x, own["0.weight"], own.get("0.bias"), rounded=rounded)
+        found: Tensor = kernel.convolve(x, own["0.weight"], own.get("0.bias"), rounded=rounded)
         return found
+
+
+class Activation(Region):
+    """Batch norm, leaky ReLU and dropout, after a linear layer, by a kernel of our own."""
+
+    def __call__(self, held: Mapping[str, Tensor], buffers: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """(trial, draw, feature) → the same shape; what the kernel does not know is compiled."""
+        norm, _, drop = self.stages
+        own, kept = self.own(held), self.own(buffers)
+        if x.dtype != torch.float32 or not 1 < x.shape[1] <= _DRAWS or (drop.training and kept.get("2.key") is None):
+            return super().__call__(held, buffers, x)
+        dropped = {"dropout": kept["2.dropout"], "key": kept["2.key"]} if drop.training else {}
+        given = (x, own["0.weight"], own["0.bias"], kept["1.slope"])
+        found, mean, variance = _kernel("activation").activate(*given, eps=norm.eps, **dropped)
+        with torch.no_grad():
+            many = x.shape[1]
+            for name, new in (("mean", mean), ("var", variance * (many / (many - 1)))):
+                kept[f"0.running_{name}"].lerp_(new, norm.momentum)
+            kept["0.num_batches_tracked"] += 1
+        out: Tensor = found
+        return out
+
+
+def _kernel(name: str) -> ModuleType:
+    """Import what needs Triton only where it is used."""
+    return import_module(f"dynascope.networks.kernels.{name}")
 
 
 def regions_of(network: Network, *, kernels: bool = False) -> list[Region]:
     """Cut a network before each stage that has a linear layer or a convolution in it, or flattens.
 
-    kernels: cut after convolutions, too, that there is a kernel for
+    kernels: cut about stages, too, that there is a kernel for
 
     >>> from dynascope.networks import CNN, MLP
     >>> [region.last for region in regions_of(MLP(depth=2))]
@@ -97,26 +125,42 @@ def regions_of(network: Network, *, kernels: bool = False) -> list[Region]:
     >>> [region.last for region in regions_of(CNN(depth=2), kernels=True)]
     ['conv_1', 'drop_1', 'conv_2', 'drop_2', 'flat', 'linear']
     """
-    cuts: list[list[str]] = []
-    stages = dict(network.stages.named_children())
-    own = [name for name, stage in stages.items() if kernels and has_kernel(stage)]
-    for name, stage in stages.items():
-        starts = any(isinstance(layer, nn.Linear | nn.Conv2d | nn.Flatten) for layer in stage.modules())
-        if not cuts or starts or cuts[-1][-1] in own:
-            cuts.append([])
-        cuts[-1].append(name)
+    names, stages = zip(*network.stages.named_children(), strict=True)
+    own = own_kernels(network) if kernels else {}
+    ends = {start + long for start, (_, long) in own.items()}
+    cuts = [
+        place
+        for place, stage in enumerate(stages)
+        if place in {0, *own, *ends}
+        or any(isinstance(layer, nn.Linear | nn.Conv2d | nn.Flatten) for layer in stage.modules())
+    ]
     return [
-        (Convolution if names[0] in own else Region)(names, [stages[name] for name in names], channels_last=kernels)
-        for names in cuts
+        own.get(start, (Region, 0))[0](names[start:end], stages[start:end], channels_last=kernels)
+        for start, end in pairwise([*cuts, len(names)])
     ]
 
 
-def has_kernel(stage: nn.Module) -> bool:
-    """Whether a stage is a convolution of the form that `dynascope.networks.kernels` knows, with few channels.
+def own_kernels(network: Network) -> dict[int, tuple[type[Region], int]]:
+    """Where stages begin that `dynascope.networks.kernels` knows, as what kind of region, and how many they are.
 
-    >>> has_kernel(nn.Conv2d(3, 16, 3, padding=1)), has_kernel(nn.Conv2d(3, 16, 5))
-    (True, False)
+    >>> from dynascope.networks import MLP
+    >>> own_kernels(MLP(depth=2)), own_kernels(MLP(depth=1, batch_norm=True))
+    ({}, {3: (<class 'dynascope.networks.regions.Activation'>, 3)})
     """
+    stages = list(network.stages)
+    found: dict[int, tuple[type[Region], int]] = {}
+    for place, stage in enumerate(stages):
+        if _convolves(stage):
+            found[place] = (Convolution, 1)
+        elif [type(each) for each in stages[place : place + 3]] == [nn.BatchNorm1d, LeakyReLU, Dropout]:
+            assert isinstance(stage, nn.BatchNorm1d)
+            if stage.training and stage.affine and stage.track_running_stats and stage.momentum is not None:
+                found[place] = (Activation, 3)
+    return found
+
+
+def _convolves(stage: nn.Module) -> bool:
+    """Whether a stage is a convolution that there is a kernel for, with few channels."""
     if type(stage) is not nn.Conv2d or max(stage.in_channels, stage.out_channels) > _CHANNELS:
         return False
     form = (stage.kernel_size, stage.stride, stage.padding, stage.dilation, stage.groups, stage.padding_mode)

@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from dynascope.networks.capture import can_compile
 from dynascope.networks.network import Network
-from dynascope.networks.regions import has_kernel, regions_of
+from dynascope.networks.regions import own_kernels, regions_of
 
 _TURNS = 64  # more trials in turn take longer to capture than they can win
 # parameters, buffers and inputs of all trials → values (trial, …) after the stages that are wanted, and `logits`
@@ -114,7 +114,7 @@ def worth_trying(network: Network, trials: int, precision: str) -> list[str]:
     ['stacked', 'in turn']
     """
     convolves = any(isinstance(layer, nn.Conv2d) for layer in network.modules())
-    known = precision == "float32" and any(map(has_kernel, network.stages))
+    known = precision == "float32" and bool(own_kernels(network))
     useful = {
         "stacked": True,
         "unfolded": convolves,

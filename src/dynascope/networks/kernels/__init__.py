@@ -1,0 +1,1 @@
+"""Kernels of our own for GPUs, where PyTorch has none that suits many small networks at once. They need Triton."""
