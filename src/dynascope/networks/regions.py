@@ -94,6 +94,8 @@ class Activation(Region):
     def __call__(self, held: Mapping[str, Tensor], buffers: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """(trial, draw, feature) → the same shape; what the kernel does not know is compiled."""
         norm, _, drop = self.stages
+        assert isinstance(norm, nn.BatchNorm1d)
+        assert norm.momentum is not None
         own, kept = self.own(held), self.own(buffers)
         if x.dtype != torch.float32 or not 1 < x.shape[1] <= _DRAWS or (drop.training and kept.get("2.key") is None):
             return super().__call__(held, buffers, x)
