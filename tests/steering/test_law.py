@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from dynascope.monitor.beliefs import Signal
-from dynascope.steering.law import CONVEX, DOUBTED, GAIN, KEPT, SWIFT, Law, Place, law_for, place_of, value_of
+from dynascope.steering import other_layers
+from dynascope.steering.law import CONVEX, GAIN, SWIFT, Law, Place, place_of, value_of
+from dynascope.steering.other_layers import DOUBTED, KEPT, SLOWEST, law_for
 
 
 def _seen(bend, *, width=0.0, ready=True, fit=1.0, doubt=0.0, contradicted=None, beside=None):
@@ -65,18 +67,29 @@ def _unlike(most, now):
 
 
 def test_networks_of_other_layers_go_by_what_is_left_of_their_doubts():
-    assert _unlike(0.08, 0.08) == pytest.approx(-1.0)  # nothing is believed yet, whatever the bend
-    assert _unlike(0.08, KEPT * 0.08) == pytest.approx(0.0, abs=1e-6)
-    assert _unlike(0.08, 0.0) == pytest.approx(SWIFT)  # all is learnt by heart
-    assert _unlike(0.9 * DOUBTED, 0.0) == 0.0  # labels were hardly doubted
+    assert _unlike(0.12, 0.12) == pytest.approx(SLOWEST)  # nothing is believed yet, whatever the bend
+    assert _unlike(0.12, KEPT * 0.12) == pytest.approx(0.0, abs=1e-6)
+    assert _unlike(0.12, 0.0) == pytest.approx(other_layers.SWIFT)  # all is learnt by heart
+    assert _unlike(sum(DOUBTED) / 2, 0.0) == pytest.approx(other_layers.SWIFT / 2)
+    assert _unlike(0.9 * DOUBTED[0], 0.0) == 0.0  # labels were hardly doubted
+
+
+def test_networks_of_other_layers_go_by_inputs_beside_where_there_are_some():
+    law = law_for(["", "Conv2d"], GAIN, None, None)
+    place = law.turn(Place.at(0.5), 100, _seen(2.0, doubt=0.12, contradicted=0.2))  # which then count no more
+    for beside, asked in ((0.98, 0.0), (0.97, 1.0), (0.95, 9.0), (0.5, 20.0), (0.99, -1.0), (1.0, SLOWEST)):
+        seen = _seen(2.0, beside=beside)
+        assert law.rate(seen, place)[0] == pytest.approx(GAIN * asked, abs=1e-9)
+    seen = _seen(2.0, fit=0.7, beside=0.95)
+    assert law.rate(seen, place)[0] == pytest.approx(GAIN * 4.5)  # three in ten labels are left open
 
 
 def test_networks_of_other_layers_stop_where_labels_are_left_open():
     law, place = law_for(["", "Conv2d"], GAIN, None, None), Place.at(0.0)
-    place = law.turn(place, 100, _seen(2.0, doubt=0.1))
+    place = law.turn(place, 100, _seen(2.0, doubt=0.12))
     for fit, share in ((0.9, 1.0), (0.85, 0.5), (0.7, 0.0)):
         seen = _seen(2.0, fit=fit)
-        assert law.rate(seen, place.after(10_000_000, seen))[0] == pytest.approx(share * GAIN * SWIFT)
+        assert law.rate(seen, place.after(10_000_000, seen))[0] == pytest.approx(share * GAIN * other_layers.SWIFT)
 
 
 def test_a_target_that_is_given_is_held_by_any_network():

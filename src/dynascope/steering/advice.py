@@ -22,7 +22,8 @@ from dynascope.monitor.running import Run
 from dynascope.records import Json, attribute
 from dynascope.schema import read_json
 from dynascope.steering.knobs import Dropout, LearningRate, Limited, WeightDecay
-from dynascope.steering.law import LINEAR, WRONG, Law, Place, place_of, value_of
+from dynascope.steering.law import WRONG, Law, Place, place_of, value_of
+from dynascope.steering.other_layers import LINEAR
 
 BENCHMARK = Path(__file__).with_name("benchmark.json")
 MORE, LESS, LEAVE, NONE = "more", "less", "leave it", "no advice"

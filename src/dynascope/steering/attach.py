@@ -15,7 +15,8 @@ from dynascope.monitor.telling import guarded, tell
 from dynascope.monitor.wrappers import agreed, spread
 from dynascope.records import Json
 from dynascope.steering.knobs import Knob
-from dynascope.steering.law import GAIN, Law, Place, law_for, place_of, value_of
+from dynascope.steering.law import GAIN, Law, Place, place_of, value_of
+from dynascope.steering.other_layers import law_for
 
 
 class Steering:

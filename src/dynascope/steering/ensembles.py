@@ -12,7 +12,8 @@ from dynascope.networks import arguments
 from dynascope.networks.arguments import Pair
 from dynascope.networks.training import Trainer
 from dynascope.steering.knobs import Dropout, LearningRate, Limited, WeightDecay, allowed
-from dynascope.steering.law import GAIN, Place, law_for, place_of, value_of
+from dynascope.steering.law import GAIN, Place, place_of, value_of
+from dynascope.steering.other_layers import law_for
 
 _KINDS: dict[str, type[Limited]] = {"dropout": Dropout, "learning_rate": LearningRate, "weight_decay": WeightDecay}
 _OF_THE_PROBE = ("bend", "low", "high", "fit", "doubt", "sure", "ready", "contradicted")

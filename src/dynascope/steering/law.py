@@ -5,8 +5,7 @@ u: the knob's place between its limits, from least noise, 0, to most, 1; docs/st
     du/d ln t = gain · (e + r + (g/0.04)²)
 
 e: how far the bend lies above its target, less what its own interval leaves open, at most 1. Where layers are not all
-linear maps no target is known: e = (0.85 − doubt/most doubt)/0.15, from −1 to 3, and more noise is asked for only as
-far as labels are said or contradicted, not left open.
+linear maps no target is known: see `dynascope.steering.other_layers`.
 
 r = (share taken back − 0.05)/0.05, at most 3, where a tenth of the labels was contradicted once; while a tenth is, a
 convex curve asks for less noise only beyond a bend of −0.6.
@@ -20,8 +19,9 @@ same for every length of run and number of measurements. u stays within its limi
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,13 +30,11 @@ from dynascope.monitor.beliefs import Signal
 from dynascope.records import Json
 
 GAIN = 0.2
-LINEAR = "Linear"  # the kind of layers for which a target of the bend is known
 WRONG = 0.1  # share of labels from which on contradictions are taken to be of wrong ones
 TAKEN_BACK, SWIFT = 0.05, 3.0  # share of them that may be taken back, and the most that r adds
 CONVEX = -0.6  # the bend that is left alone where labels are contradicted
-MEMORY = 0.25  # e-folds of training over which contradictions are averaged
+MEMORY = 0.25  # e-folds of training over which contradictions and doubts are averaged
 OPEN = (0.1, 0.2)  # share of labels left open from which the bend is believed less, and not at all
-DOUBTED, KEPT, STEEP = 0.04, 0.85, 0.15  # the most doubt from which on it counts, the share to keep, and how sharply
 HEART, FASTEST = 0.04, 8.0  # what g is measured by, and the most that its square adds
 LATEST = 0.9  # of a run whose length is known: what comes after settles at what was found
 
@@ -44,8 +42,6 @@ LATEST = 0.9  # of a run whose length is known: what comes after settles at what
 @dataclass(frozen=True)
 class Law:
     """gain: of u, for each e-fold of training time. target: the bend to hold. steps: length of the run, if known.
-
-    alike: whether layers are all of one kind, so that a target is known
 
     >>> law, place = Law(gain=0.5), Place.at(0.0)
     >>> bent = Signal(*(np.array([each]) for each in (1.0, 0.9, 1.1, 1.0, 0.0, 1.0, True)))
@@ -57,7 +53,7 @@ class Law:
     gain: float = GAIN
     target: float = 0.0
     steps: int | None = None
-    alike: bool = True
+    memory: ClassVar[float] = MEMORY
 
     def __post_init__(self) -> None:
         scalar("gain", self.gain, at_least=0.0)
@@ -67,16 +63,12 @@ class Law:
 
     def rate(self, seen: Signal, place: "Place") -> np.ndarray:
         """How far u moves in an e-fold of training time. place: with what was seen in mind."""
-        more = np.where(place.most > WRONG, np.clip((place.taken_back - TAKEN_BACK) / TAKEN_BACK, 0, SWIFT), 0.0)
-        left_open = 1 - seen.fit - 2 * seen.doubt  # one that is contradicted firmly is doubted by one half or more
-        told = np.clip((OPEN[1] - left_open) / (OPEN[1] - OPEN[0]), 0.0, 1.0)
-        bent = self._bent(seen, place) if self.alike else self._forgotten(place)
+        more = taken_back(place, SWIFT)
+        bent = self._bent(seen, place)
         if seen.beside is not None:
-            bent = np.where(bent > 0, told * bent, bent) if self.alike else bent
+            bent = np.where(bent > 0, told(seen, OPEN) * bent, bent)
             more = more + np.clip((np.clip(seen.sure - seen.beside, 0, None) / HEART) ** 2, 0, FASTEST)
-        asked = bent + more
-        asked = asked if self.alike else np.where(asked > 0, told * asked, asked)
-        return self.gain * np.where(seen.ready, asked, 0.0)
+        return self.gain * np.where(seen.ready, bent + more, 0.0)
 
     def _bent(self, seen: Signal, place: "Place") -> np.ndarray:
         """By how much the curve is bent, at most 1."""
@@ -84,15 +76,9 @@ class Law:
         kept_out = (place.contradicted > WRONG) & (seen.bend > min(CONVEX, self.target))
         return np.where(kept_out & (bent < 0), 0.0, bent)
 
-    def _forgotten(self, place: "Place") -> np.ndarray:
-        """By how much less is left of what a network doubted than there should be; contradictions say more."""
-        left = place.doubted / np.maximum(place.most_doubted, DOUBTED)
-        counts = (place.most_doubted > DOUBTED) & (place.most <= WRONG)
-        return np.where(counts, np.clip((KEPT - left) / STEEP, -1, SWIFT), 0.0)
-
     def turn(self, place: "Place", step: int, seen: Signal) -> "Place":
         """Move on after a measurement. The first that is ready only starts the clock."""
-        place = place.after(step, seen)
+        place = place.after(step, seen, self.memory)
         ended = self.steps is not None and step > LATEST * self.steps
         since = np.where(place.since > 0, place.since, step)
         time = np.zeros_like(place.u) if step == 0 or ended else np.log(step / np.maximum(since, 1))
@@ -126,22 +112,23 @@ class Place:
         """Share of the contradictions that are none any more; it counts where there were many."""
         return np.asarray(1 - self.contradicted / np.maximum(self.most, WRONG))
 
-    def after(self, step: int, seen: Signal) -> "Place":
-        """The same place with a measurement in mind.
+    def after(self, step: int, seen: Signal, memory: float = MEMORY) -> "Place":
+        """The same place with a measurement in mind. memory: e-folds of training that are averaged over.
 
         >>> seen = Signal(*(np.array([each]) for each in (0.0, 0.0, 0.0, 0.8, 0.2, 1.0, True, 0.2)))
         >>> Place.at(0.5).after(20, seen).most.tolist()
         [0.2]
         """
-        found = self._in_mind(step, seen, "doubted", "most_doubted", seen.doubt)
+        found = self._in_mind(step, seen, memory, "doubted", seen.doubt)
         if seen.contradicted is None:
             return found
-        return found._in_mind(step, seen, "contradicted", "most", seen.contradicted)
+        return found._in_mind(step, seen, memory, "contradicted", seen.contradicted)
 
-    def _in_mind(self, step: int, seen: Signal, name: str, most: str, now: np.ndarray) -> "Place":
+    def _in_mind(self, step: int, seen: Signal, memory: float, name: str, now: np.ndarray) -> "Place":
         """With the mean of a number over the last e-folds, and the most that it ever was while the curve meant much."""
+        most = {"contradicted": "most", "doubted": "most_doubted"}[name]
         before, highest = getattr(self, name), getattr(self, most)
-        old = np.where(self.since > 0, (np.maximum(self.since, 1) / max(step, 1)) ** (1 / MEMORY), 0.0)
+        old = np.where(self.since > 0, (np.maximum(self.since, 1) / max(step, 1)) ** (1 / memory), 0.0)
         mean = old * before + (1 - old) * np.where(np.isfinite(now), now, before)
         return replace(self, **{name: mean, most: np.where(seen.ready, np.maximum(highest, mean), highest)})
 
@@ -164,14 +151,21 @@ class Place:
         return cls(**found | {"since": found["since"].astype(int)})
 
 
-def law_for(kinds: Sequence[str], gain: Given[float], target: Given[float | None], steps: Given[int | None]) -> Law:
-    """Make the law for a network with layers of these kinds, "" for its input.
+def taken_back(place: Place, at_most: float) -> np.ndarray:
+    """r: what contradictions that were taken back ask for."""
+    asked = np.clip((place.taken_back - TAKEN_BACK) / TAKEN_BACK, 0, at_most)
+    return np.where(place.most > WRONG, asked, 0.0)
 
-    >>> law_for(["", "Linear", "Linear"], 0.2, None, None).alike, law_for(["", "Conv2d"], 0.2, None, None).alike
-    (True, False)
+
+def told(seen: Signal, open_: tuple[float, float]) -> np.ndarray:
+    """From 1 to 0, as more and more labels are left open, neither said nor firmly contradicted.
+
+    >>> seen = Signal(*(np.array([each]) for each in (0.0, 0.0, 0.0, 0.7, 0.0, 1.0, True)))
+    >>> told(seen, (0.2, 0.4)).round(3).tolist()
+    [0.5]
     """
-    alike = target is not None or {*kinds} - {""} <= {LINEAR}
-    return Law(gain, 0.0 if target is None else target, steps, alike)
+    left_open = 1 - seen.fit - 2 * seen.doubt  # one that is contradicted firmly is doubted by one half or more
+    return np.asarray(np.clip((open_[1] - left_open) / (open_[1] - open_[0]), 0.0, 1.0))
 
 
 def value_of(u: float, limits: tuple[float, float], scale: str, noise: int) -> float:

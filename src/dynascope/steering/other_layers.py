@@ -1,0 +1,73 @@
+"""The law of control where layers are not all linear maps: no target of the bend is known, beliefs are.
+
+u moves by gain · asked in an e-fold of training time, as in `dynascope.steering.law`. They learn by heart within a
+fraction of an e-fold, so that all of it is swifter:
+
+    asked = e + r       e = clip((0.85 − doubt/most doubt)/0.05, −3, 10) · clip((most doubt − 0.08)/0.02, 0, 1)
+
+Labels that are hard are doubted first and believed when they are learnt by heart; where hardly one is ever doubted,
+that says nothing. r: contradictions taken back, as there, at most 10. Where inputs beside the training set are given,
+these say it without any label:
+
+    asked = ± ((g − 0.02)/0.01)², from −3 to 20
+
+g: by how much a network is surer on what it trains on. More noise is asked for only as far as labels are said or
+contradicted, not left open.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from dynascope.checks import Given
+from dynascope.monitor.beliefs import Signal
+from dynascope.steering.law import WRONG, Law, Place, taken_back, told
+
+LINEAR = "Linear"  # the kind of layers for which a target of the bend is known
+KEPT, STEEP = 0.85, 0.05  # the share of the most doubt to keep, and how sharply
+DOUBTED = (0.08, 0.1)  # the most doubt from which on it counts, and counts fully
+SLOWEST, SWIFT = -3.0, 10.0  # the least and most that doubts and contradictions ask for
+SURER, HEART, FASTEST = 0.02, 0.01, 20.0  # g that is left alone, what is beyond measured by, and the most it asks for
+OPEN, OPEN_BESIDE = (0.1, 0.2), (0.2, 0.4)  # share of labels left open from which less noise is added, and none
+
+
+class OtherLayers(Law):
+    """As `Law`, by doubts or by inputs beside.
+
+    >>> law, place = OtherLayers(), Place.at(0.0)
+    >>> seen = Signal(*(np.array([each]) for each in (1.0, 0.9, 1.1, 1.0, 0.0, 0.95, True)), beside=np.array([0.91]))
+    >>> (law.rate(seen, place) / law.gain).round(6).tolist()  # surer by 0.04
+    [4.0]
+    """
+
+    memory: ClassVar[float] = 0.1
+
+    def rate(self, seen: Signal, place: Place) -> np.ndarray:
+        """How far u moves in an e-fold of training time. place: with what was seen in mind."""
+        if seen.beside is None:
+            asked, few = self._forgotten(place) + taken_back(place, SWIFT), told(seen, OPEN)
+        else:
+            beyond = (seen.sure - seen.beside - SURER) / HEART
+            asked, few = np.clip(beyond * np.abs(beyond), SLOWEST, FASTEST), told(seen, OPEN_BESIDE)
+        return self.gain * np.where(seen.ready, np.where(asked > 0, few * asked, asked), 0.0)
+
+    def _forgotten(self, place: Place) -> np.ndarray:
+        """By how much less is left of what a network doubted than there should be; contradictions say more."""
+        left = place.doubted / np.maximum(place.most_doubted, DOUBTED[0])
+        counts = np.clip((place.most_doubted - DOUBTED[0]) / (DOUBTED[1] - DOUBTED[0]), 0.0, 1.0)
+        asked = counts * np.clip((KEPT - left) / STEEP, SLOWEST, SWIFT)
+        return np.where(place.most <= WRONG, asked, 0.0)
+
+
+def law_for(kinds: Sequence[str], gain: Given[float], target: Given[float | None], steps: Given[int | None]) -> Law:
+    """Make the law for a network with layers of these kinds, "" for its input; a target brings the bend back.
+
+    >>> type(law_for(["", "Linear", "Linear"], 0.2, None, None)).__name__
+    'Law'
+    >>> type(law_for(["", "Conv2d"], 0.2, None, None)).__name__
+    'OtherLayers'
+    """
+    if target is None and {*kinds} - {"", LINEAR}:
+        return OtherLayers(gain, 0.0, steps)
+    return Law(gain, 0.0 if target is None else target, steps)
