@@ -178,9 +178,10 @@ def test_the_fastest_way_is_found_once(tmp_path):
 
 
 def test_compiling_is_tried_where_it_can_pay(tmp_path):
-    times = {"stacked": 0.3, "compiled": 0.1}
+    times = {"stacked": 0.3, "compiled, own kernels": 0.2, "compiled": 0.1}
     assert chosen(tmp_path, times, steps=20) == ("stacked", ["stacked"])
-    assert chosen(tmp_path, times, steps=200) == ("compiled", ["compiled"])
+    assert chosen(tmp_path, times, steps=200) == ("compiled, own kernels", ["compiled, own kernels"])
+    assert chosen(tmp_path, times, steps=2000) == ("compiled", ["compiled"])
     assert chosen(tmp_path, times, steps=20) == ("compiled", [])
 
 
@@ -209,10 +210,12 @@ def test_only_ways_that_differ_are_tried():
     assert set(worth_trying(CNN(), 8, "float32")) >= {"stacked", *OTHERS}
 
 
-def test_where_there_are_own_kernels_nothing_else_is_compiled(monkeypatch):
+def test_own_kernels_are_tried_first_and_for_convolutions_nothing_else_is_compiled(monkeypatch):
     monkeypatch.setattr(ways, "can_compile", lambda: True)
     compiled = {kind: [w for w in worth_trying(CNN(), 8, kind) if "compiled" in w] for kind in ("float32", "float64")}
     assert compiled == {"float32": ["compiled, own kernels"], "float64": ["compiled"]}
+    normed, plain = (worth_trying(MLP(batch_norm=each), 100, "float32") for each in (True, False))
+    assert (normed[1:], plain[1:]) == (["compiled, own kernels", "compiled"], ["compiled"])
 
 
 def test_a_way_is_found_once_even_where_settings_change_on_the_way(monkeypatch):

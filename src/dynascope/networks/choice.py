@@ -14,7 +14,8 @@ from torch import Tensor
 
 from dynascope.files import write_whole
 
-_WORTH = 10.0  # seconds of training, in the best way so far, from which it pays to compile another
+# seconds of training, in the best way so far, from which it pays to try another: PyTorch's compiler alone loads for ten
+_WORTH = {"compiled, own kernels": 10.0, "compiled": 60.0}
 _ROUNDING = 0.05  # of a step's length: bfloat16 takes some hundredths
 _FILE = "ways.json"
 
@@ -49,7 +50,7 @@ def fastest(
     times = {way: took for way, took in remembered.get(key, {}).items() if way in ways}
     known, usual = len(times), None
     for way in ways:
-        worth = not way.startswith("compiled") or min(times.values(), default=math.inf) * steps > _WORTH
+        worth = min(times.values(), default=math.inf) * steps > _WORTH.get(way, 0.0)
         if way not in times and worth:
             try:
                 took, change = attempt(way)

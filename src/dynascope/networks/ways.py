@@ -91,8 +91,8 @@ WAYS: Mapping[str, Way] = {
     "unfolded": unfolded,
     "in turn": in_turn,
     "in turn, channels last": partial(in_turn, channels_last=True),
-    "compiled": compiled,
     "compiled, own kernels": partial(compiled, kernels=True),
+    "compiled": compiled,
 }
 
 
@@ -120,8 +120,8 @@ def worth_trying(network: Network, trials: int, precision: str) -> list[str]:
         "unfolded": convolves,
         "in turn": trials <= _TURNS,
         "in turn, channels last": trials <= _TURNS and convolves,
-        "compiled": can_compile() and not known,  # else it is the slower one
         "compiled, own kernels": can_compile() and known,
+        "compiled": can_compile() and not (known and convolves),  # of convolutions it is the slower one
     }
     return [way for way in possible(precision, "cuda") if useful[way]]
 
