@@ -120,7 +120,7 @@ def test_own_kernels_normalise_and_drop(monkeypatch, dropout):
     activate = import_module("dynascope.networks.kernels.activation").activate
     given = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in ((2, 7, 5), (2, 5), (2, 5))]
     slope, key = torch.tensor([0.0, 0.2]), torch.tensor([3, -8])
-    drops = {"dropout": None, "key": None} if dropout is None else {"dropout": torch.tensor([dropout, 0.0]), "key": key}
+    drops = {} if dropout is None else {"dropout": torch.tensor([dropout, 0.0]), "key": key}
 
     def one(x, weight, bias, slope, place):
         x = torch.nn.functional.batch_norm(x, None, None, weight, bias, training=True)
@@ -144,11 +144,13 @@ def test_own_kernels_normalise_and_drop(monkeypatch, dropout):
 
 @pytest.mark.ci
 @pytest.mark.skipif(find_spec("triton") is None, reason="no Triton: kernels of our own cannot be made")
-def test_own_kernels_give_the_same_training(monkeypatch):
+@pytest.mark.parametrize("share", [0.3, 0.0])
+def test_own_kernels_give_the_same_training(monkeypatch, share):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    right, stacked = (trained("fully connected", "stacked", kind) for kind in ("float64", "float32"))
+    dropout = {"vary": {"dropout": np.array([0.1, 0.5, 0.0]) * share}}
+    right, stacked = (trained("fully connected", "stacked", kind, **dropout) for kind in ("float64", "float32"))
     rounding = (stacked - right).abs().max()
-    own = trained("fully connected", "compiled, own kernels", "float32")
+    own = trained("fully connected", "compiled, own kernels", "float32", **dropout)
     assert (own - right).abs().max() < 8 * rounding + 1e-6
 
 

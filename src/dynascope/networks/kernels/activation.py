@@ -16,7 +16,6 @@ from torch.autograd.function import once_differentiable
 
 from dynascope.networks.draws import FIRST, GOLDEN, SECOND, threshold
 
-MOST = 8192  # draws that a program can hold
 _GOLDEN, _FIRST, _SECOND = tl.constexpr(GOLDEN), tl.constexpr(FIRST), tl.constexpr(SECOND)
 
 
@@ -27,8 +26,8 @@ def activate(
     slope: Tensor,
     *,
     eps: float,
-    dropout: Tensor | None,
-    key: Tensor | None,
+    dropout: Tensor | None = None,
+    key: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Normalise over draws, apply the leaky ReLU, drop; and the means and variances over draws, (trial, feature).
 
@@ -36,7 +35,7 @@ def activate(
     slope, dropout, key: (trial,); without dropout and key nothing is dropped
     """
     drops = (1 - dropout, threshold(dropout), key) if dropout is not None else ()
-    found: tuple[Tensor, ...] = _Activation.apply(x.mT.contiguous(), weight, bias, eps, slope, *drops)
+    found: tuple[Tensor, ...] = _Activation.apply(x.mT.contiguous(), weight, bias, eps, slope.contiguous(), *drops)
     return found[0].mT, found[1], found[2]
 
 
