@@ -88,6 +88,26 @@ def test_bands_hold_on_new_tasks(lesson, tasks, monkeypatch):
     np.testing.assert_allclose(np.mean(inside, 0), BANDS, atol=0.04)
 
 
+def test_bands_of_smooth_and_of_noisy_curves_are_calibrated_apart(lesson, monkeypatch):
+    """Smooth curves err by half of what is forecast, noisy ones by twice as much."""
+    monkeypatch.setattr(calibrating, "_RATIOS", (1.5, 2.0))
+    monkeypatch.setattr(calibrating, "_UNITS", (0.01, 0.1))
+    monkeypatch.setattr(calibrating, "_NOISES", (0.01, 0.6))
+    rng = np.random.default_rng(0)
+    rows = lesson.take(rng.integers(0, len(lesson.last), 8000))
+    noisy = np.arange(8000) % 2 == 1
+    given = replace(rows.given, noise=np.where(noisy, 0.6, 0.01))
+    happened = np.where(noisy, 2.0, 0.5) * rng.standard_normal(8000)
+    rows = replace(rows, given=given, happened=happened, ratio=np.full(8000, 2.0))
+    normal = np.broadcast_to(ndtri(np.array(LEVELS)), (8000, len(LEVELS)))
+    prior = learning.learn(lesson, np.ones(len(lesson.last)), steps=1)
+    moved = calibrating.calibrated(prior, normal, rows, np.ones(8000), np.arange(8000) // 2 % 40)
+    one = np.ones((8000, 1))
+    found = bands(Mixture(one, 0 * one, one), rows.given, rows.last, moved, 2.0)
+    inside = (found[:, 1] <= happened) & (happened <= found[:, -2])
+    np.testing.assert_allclose([inside[noisy].mean(), inside[~noisy].mean()], 0.8, atol=0.04)
+
+
 def test_bands_beyond_the_table_are_those_of_its_edge(lesson):
     prior = load_prior()
     one = np.ones((len(lesson.last), 1))
@@ -118,7 +138,7 @@ def test_what_ships_suits_the_candidates_and_stays_small():
     prior = load_prior()
     assert len(prior.candidates) == len(CANDIDATES)
     assert PRIOR.stat().st_size < 16_000
-    assert np.shape(prior.factors) == (SORTS, len(prior.ratios), len(prior.units), len(BANDS))
+    assert np.shape(prior.factors) == (SORTS, len(BANDS), *map(len, (prior.noises, prior.units, prior.ratios)))
     assert (np.array(prior.factors) > 0).all()
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(b'{"made": 3}', type=type(prior))

@@ -8,12 +8,14 @@ import msgspec
 import numpy as np
 from scipy.stats import t as student
 
-from dynascope.forecasting.evidence import BANDS, LEVELS, SORTS, Prior, size_of, sort_of
+from dynascope.forecasting.evidence import BANDS, LEVELS, SORTS, Prior, noise_of, size_of, sort_of
 from dynascope.forecasting.learning import Rows
 
 _RATIOS = (1.06, 1.25, 1.6, 2.2, 3.2, 5.0, 8.0)  # at which bands are calibrated
 _UNITS = (5e-4, 5e-3, 0.05, 0.3)
-_NEAR = (0.25, 1.0)  # in logarithms: what counts as near a ratio and a unit
+_NOISES = (0.01, 0.1, 0.6)
+_NEAR = (0.15, 1.0, 1.0)  # in logarithms: what counts as near a ratio, a unit and a noise
+_FEW = 1e-3  # weight of what is not near in unit or noise, for where there is nothing else
 _OTHER = 0.01  # weight of quantities of another sort
 _RARE = 0.004  # share of the weight below which a task says nothing
 _SCORES = np.linspace(-3, 5, 161)  # logarithms of how far off things were, over the band's half width
@@ -23,7 +25,7 @@ _DIFFER, _COUNTS = 0.4, 2.0
 
 
 def calibrated(prior: Prior, quantiles: np.ndarray, data: Rows, weight: np.ndarray, task: np.ndarray) -> Prior:
-    """Factors by which bands are to be widened, for each sort of quantity, near each ratio and unit.
+    """Factors by which bands are to be widened, for each sort of quantity, near each ratio, unit and noise.
 
     quantiles: (row, level), in units, as forecast by networks that were not trained on the row's task. task: (row,).
     """
@@ -31,19 +33,24 @@ def calibrated(prior: Prior, quantiles: np.ndarray, data: Rows, weight: np.ndarr
     numbers = np.unique(task, return_inverse=True)[1]
     places = [numbers * len(_SCORES) + each for each in scores.T]
     shape = (numbers.max() + 1, len(_SCORES))
-    far, size = np.log(data.ratio), np.log(size_of(data.given.unit, data.last))
-    sort = sort_of(data.given)
-    table = np.ones((SORTS, len(_RATIOS), len(_UNITS), len(BANDS)))
-    for row, ratio in enumerate(_RATIOS):
-        for column, unit in enumerate(_UNITS):
-            near = _bell(far - np.log(ratio), _NEAR[0]) * (_bell(size - np.log(unit), _NEAR[1]) + 1e-3)
-            for kind in range(SORTS):
-                heavy = weight * near * np.where(sort == kind, 1.0, _OTHER)
-                counts = [np.bincount(each, heavy, shape[0] * shape[1]).reshape(shape) for each in places]
-                table[kind, row, column] = _factors(np.stack(counts))
-    table[:, 0] = np.maximum(table[:, 0], 1.0)  # close ahead all is noise, whose width is known
-    rounded = table.round(3).tolist()
-    return msgspec.structs.replace(prior, ratios=list(_RATIOS), units=list(_UNITS), factors=rounded)
+    sort, far, size = sort_of(data.given), np.log(data.ratio), np.log(size_of(data.given.unit, data.last))
+    smooth = np.log(noise_of(data.given.noise))
+    axes = (range(SORTS), _NOISES, _UNITS, _RATIOS)
+    table = np.ones((*map(len, axes), len(BANDS)))
+    for place in np.ndindex(table.shape[:-1]):
+        kind, noise, unit, ratio = (axis[at] for axis, at in zip(axes, place, strict=True))
+        near = _bell(far - np.log(ratio), _NEAR[0])
+        near *= _bell(size - np.log(unit), _NEAR[1]) + _FEW
+        near *= _bell(smooth - np.log(noise), _NEAR[2]) + _FEW
+        heavy = weight * near * np.where(sort == kind, 1.0, _OTHER)
+        counts = [np.bincount(each, heavy, shape[0] * shape[1]).reshape(shape) for each in places]
+        table[place] = _factors(np.stack(counts))
+    table = np.moveaxis(table, -1, 1)
+    table[..., 0] = np.maximum(table[..., 0], 1.0)  # close ahead all is noise, whose width is known
+    percent = (100 * table).round().astype(int).tolist()
+    return msgspec.structs.replace(
+        prior, ratios=list(_RATIOS), units=list(_UNITS), noises=list(_NOISES), factors=percent
+    )
 
 
 def _bell(distance: np.ndarray, width: float) -> np.ndarray:

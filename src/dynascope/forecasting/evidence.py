@@ -27,6 +27,7 @@ NUMBERS = ("inputs", "offsets", "outputs", "candidates", "wide")  # that are lea
 BANDS = (0.5, 0.8, 0.95)  # between levels that lie as far from the middle
 _SHARE, TOLD = 10, -1  # places among the common clues of whether it is a share, and of what the name tells
 SORTS = 6  # of quantities: trained on, not said, not trained on; each no share, or one
+_QUIET = 1e-3  # units: noise below which curves are equally smooth
 _SILENT = -1e9  # score of a candidate that says nothing
 # Of the way ahead: what the law and earlier runs err by besides, for few such runs teach. Set where language models of
 # one size were forecast by nothing, and by those of another.
@@ -55,8 +56,8 @@ class Clues:
 class Prior(msgspec.Struct, frozen=True):
     """Numbers of the network, and the factors by which its bands are widened so that they hold.
 
-    ratios: how far ahead, ascending; units: of curves, over their last values, ascending
-    factors: of the half widths of `BANDS`, (sort, ratio, unit, band)
+    ratios: how far ahead, ascending; units: of curves, over their last values, ascending; noises: in units, ascending
+    factors: of the half widths of `BANDS`, in percent, (sort, band, noise, unit, ratio)
     """
 
     made: str
@@ -67,7 +68,8 @@ class Prior(msgspec.Struct, frozen=True):
     wide: list[float]
     ratios: list[float]
     units: list[float]
-    factors: list[list[list[list[float]]]]
+    noises: list[float]
+    factors: list[list[list[list[list[int]]]]]
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,7 @@ def _clues(
     common = [
         np.log(time) * one,
         np.log(len(seen.x)) / 2 * one,
-        np.log(seen.noise / unit + 1e-3) / 2,
+        np.log(noise_of(seen.noise / unit)) / 2,
         np.log(size_of(unit, seen.last)) / 3,
         float(tests is not None) * one,
         (seen.last - seen.y.min(1)) / (seen.range + 1e-12),
@@ -203,6 +205,11 @@ def size_of(unit: np.ndarray, last: np.ndarray) -> np.ndarray:
     return np.asarray(unit / (np.abs(last) + 1e-12) + 1e-4)
 
 
+def noise_of(noise: np.ndarray) -> np.ndarray:
+    """Noise of curves, in units, within limits, (curve,)."""
+    return np.asarray(noise + _QUIET)
+
+
 def sort_of(given: Clues) -> np.ndarray:
     """Which of `SORTS` quantities are, (curve,)."""
     return np.asarray(given.common[:, TOLD] + 1 + 3 * given.common[:, _SHARE]).astype(int)
@@ -211,7 +218,7 @@ def sort_of(given: Clues) -> np.ndarray:
 def bands(mixed: Mixture, given: Clues, last: np.ndarray, prior: Prior, ratio: float) -> np.ndarray:
     """Quantiles of a forecast so far ahead, widened about their middle until bands hold, (curve, level)."""
     found = mixed.quantile(np.array(LEVELS))
-    factor = _widened(prior, ratio, size_of(given.unit, last), sort_of(given))
+    factor = _widened(prior, ratio, size_of(given.unit, last), noise_of(given.noise), sort_of(given))
     middle = len(LEVELS) // 2
     centre, factor = found[:, middle, None], np.maximum(factor, 1e-3)
     upper = np.maximum.accumulate(factor * (found[:, middle + 1 :] - centre), 1)
@@ -219,19 +226,24 @@ def bands(mixed: Mixture, given: Clues, last: np.ndarray, prior: Prior, ratio: f
     return np.concatenate([centre - lower[:, ::-1], centre, centre + upper], 1)
 
 
-def _widened(prior: Prior, ratio: float, size: np.ndarray, sort: np.ndarray) -> np.ndarray:
-    """Factors of bands, between those of the table and at its edge beyond it, (curve, band). size: of `size_of`."""
-    far, place = (
-        np.clip(np.interp(np.log(each), np.log(known), np.arange(len(known))), 0, len(known) - 1)
-        for each, known in ((ratio, prior.ratios), (size, prior.units))
-    )
-    table = np.asarray(prior.factors)
-    rows, columns = (np.minimum(np.floor(each).astype(int), length - 2) for each, length in
-                     ((far, table.shape[1]), (place, table.shape[2])))  # fmt: skip
-    down, right = far - rows, (place - columns)[:, None]
-    upper = table[sort, rows, columns] * (1 - right) + table[sort, rows, columns + 1] * right
-    lower = table[sort, rows + 1, columns] * (1 - right) + table[sort, rows + 1, columns + 1] * right
-    return np.asarray(upper * (1 - down) + lower * down)
+def _widened(prior: Prior, ratio: float, size: np.ndarray, noise: np.ndarray, sort: np.ndarray) -> np.ndarray:
+    """Factors of bands, between those of the table and at its edge beyond it, (curve, band).
+
+    size: of `size_of`; noise: of `noise_of`.
+    """
+    ratios = np.full(len(size), ratio)
+    near = [_near(each, known) for each, known in ((noise, prior.noises), (size, prior.units), (ratios, prior.ratios))]
+    return np.asarray(np.einsum("cn,cu,cr,cbnur->cb", *near, np.asarray(prior.factors)[sort] / 100))
+
+
+def _near(value: np.ndarray, known: Sequence[float]) -> np.ndarray:
+    """Weights of the two known values that a value lies between, by its logarithm, (curve, known).
+
+    >>> _near(np.array([0.1, 10.0, 1e9]), [1.0, 100.0]).tolist()
+    [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]
+    """
+    place = np.interp(np.log(value), np.log(known), np.arange(len(known)))
+    return np.asarray(np.maximum(1 - np.abs(place[:, None] - np.arange(len(known))), 0.0))
 
 
 def with_noise(quantiles: np.ndarray, noise: np.ndarray) -> np.ndarray:

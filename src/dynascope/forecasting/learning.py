@@ -20,7 +20,7 @@ from dynascope.forecasting.seen import UNNAMED, Kind, Seen, lay_out
 
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _AHEAD = (0.25, 0.5, 1.0)  # of the way to the end
-_HIDDEN, _BATCH, _STEPS, _RATE, _DECAY = 16, 1024, 1500, 0.01, 1e-4
+_HIDDEN, _BATCH, _STEPS, _RATE, _DECAY = 32, 1024, 1500, 0.01, 1e-4
 SHRUNK = ("inputs", "outputs", "candidates")  # numbers that are kept small
 _FAR = 25.0  # units: further away counts as this far, or single curves that break would decide alone
 _AT_ONCE = 200  # curves of a group from which on it is cut and fitted by itself
@@ -150,8 +150,8 @@ def learn(data: Rows, weight: np.ndarray, *, seed: int = 0, steps: int = _STEPS,
         rate = _RATE * (1 - 0.95 * step / steps)
         numbers, first, second = _adam(numbers, first, second, step, rate, *(each[batch] for each in given))
     found = {name: np.asarray(each, float).round(4).tolist() for name, each in numbers.items()}
-    same = np.ones((SORTS, 2, 2, len(BANDS))).tolist()
-    return Prior(made=made, ratios=[1.0, 10.0], units=[1e-4, 1.0], factors=same, **found)
+    same, ends = np.full((SORTS, len(BANDS), 2, 2, 2), 100).tolist(), [1e-3, 1.0]
+    return Prior(made=made, ratios=[1.0, 10.0], units=ends, noises=ends, factors=same, **found)
 
 
 @jax.jit

@@ -16,6 +16,7 @@ SHOWN = (0.2, 0.3, 0.5, 0.8)
 NAMES = tuple(each.name for each in CANDIDATES)
 LAST = NAMES[0]
 _CALIBRATE = 80_000  # rows, about, that bands are calibrated on
+_CLOSE = 0.05  # units: errors that are smaller count as this large where rows are weighed
 _FITTED = ("power law", "shifted power law", "exponential", "MMF")  # curves that others fit and average
 
 
@@ -88,6 +89,8 @@ def lessons(taught: list[Group], fold: Callable[[str], str], totals: dict[str, f
     weight = shared_out(moved, data, taught, totals)
     alike = shared_out(np.ones(len(moved)), data, taught, totals)
     even = (weight / weight.sum() + alike / alike.sum()) / 2
+    # close ahead errors are small: they would count for nothing beside those of far ahead
+    weight = weight / np.sqrt(data.ratio - 1 + data.given.noise + _CLOSE)
     folds, tasks = (np.array([of(each.name) for each in taught])[data.group] for of in (fold, task_of))
     return Lessons(data, weight, even, folds, tasks)
 
