@@ -80,16 +80,17 @@ def test_networks_of_other_layers_go_by_inputs_beside_where_there_are_some():
     for beside, asked in ((0.98, 0.0), (0.97, 1.0), (0.95, 9.0), (0.5, 20.0), (0.99, -1.0), (1.0, SLOWEST)):
         seen = _seen(2.0, beside=beside)
         assert law.rate(seen, place)[0] == pytest.approx(GAIN * asked, abs=1e-9)
-    seen = _seen(2.0, fit=0.7, beside=0.95)
-    assert law.rate(seen, place)[0] == pytest.approx(GAIN * 4.5)  # three in ten labels are left open
+    for beside, asked in ((0.95, 4.5), (1.0, SLOWEST / 2)):  # three in ten labels are left open: both count by half
+        assert law.rate(_seen(2.0, fit=0.7, beside=beside), place)[0] == pytest.approx(GAIN * asked)
 
 
-def test_networks_of_other_layers_stop_where_labels_are_left_open():
+@pytest.mark.parametrize(("later", "asked"), [(0.0, other_layers.SWIFT), (0.12, SLOWEST)])
+def test_networks_of_other_layers_stop_where_labels_are_left_open(later, asked):
     law, place = law_for(["", "Conv2d"], GAIN, None, None), Place.at(0.0)
     place = law.turn(place, 100, _seen(2.0, doubt=0.12))
-    for fit, share in ((0.9, 1.0), (0.85, 0.5), (0.7, 0.0)):
-        seen = _seen(2.0, fit=fit)
-        assert law.rate(seen, place.after(10_000_000, seen))[0] == pytest.approx(share * GAIN * other_layers.SWIFT)
+    for left_open, share in ((0.1, 1.0), (0.15, 0.5), (0.3, 0.0)):
+        seen = _seen(2.0, fit=1 - left_open - 2 * later, doubt=later)
+        assert law.rate(seen, place.after(10_000_000, seen))[0] == pytest.approx(share * GAIN * asked)
 
 
 def test_a_target_that_is_given_is_held_by_any_network():

@@ -11,8 +11,9 @@ these say it without any label:
 
     asked = ± ((g − 0.02)/0.01)², from −3 to 20
 
-g: by how much a network is surer on what it trains on. More noise is asked for only as far as labels are said or
-contradicted, not left open.
+g: by how much a network is surer on what it trains on. Either counts only as far as labels are said or contradicted,
+not left open: before a network knows them, that nothing is learnt by heart is no reason for less noise, and one that
+cannot learn them has no room for more.
 """
 
 from collections.abc import Sequence
@@ -50,7 +51,7 @@ class OtherLayers(Law):
         else:
             beyond = (seen.sure - seen.beside - SURER) / HEART
             asked, few = np.clip(beyond * np.abs(beyond), SLOWEST, FASTEST), told(seen, OPEN_BESIDE)
-        return self.gain * np.where(seen.ready, np.where(asked > 0, few * asked, asked), 0.0)
+        return self.gain * np.where(seen.ready, few * asked, 0.0)
 
     def _forgotten(self, place: Place) -> np.ndarray:
         """By how much less is left of what a network doubted than there should be; contradictions say more."""
