@@ -185,6 +185,7 @@ def test_compiling_is_tried_where_it_can_pay(tmp_path):
     assert chosen(tmp_path, times, steps=200) == ("compiled, own kernels", ["compiled, own kernels"])
     assert chosen(tmp_path, times, steps=2000) == ("compiled", ["compiled"])
     assert chosen(tmp_path, times, steps=20) == ("compiled", [])
+    assert chosen(tmp_path / "new", times, steps=0) == ("stacked", ["stacked"])  # how many need not be known
 
 
 def test_a_way_that_fails_is_none(tmp_path):

@@ -50,7 +50,7 @@ def fastest(
     times = {way: took for way, took in remembered.get(key, {}).items() if way in ways}
     known, usual = len(times), None
     for way in ways:
-        worth = min(times.values(), default=math.inf) * steps > _WORTH.get(way, 0.0)
+        worth = way not in _WORTH or min(times.values(), default=math.inf) * steps > _WORTH[way]
         if way not in times and worth:
             try:
                 took, change = attempt(way)
