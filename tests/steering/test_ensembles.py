@@ -6,7 +6,7 @@ import torch
 
 from dynascope.data import images
 from dynascope.monitor.beliefs import signals
-from dynascope.networks import MLP, Ensemble, LeNet
+from dynascope.networks import CNN, MLP, Ensemble, LeNet
 from dynascope.networks.training import Trainer
 from dynascope.steering import Helm
 from dynascope.steering.law import Law, Place, place_of, value_of
@@ -97,6 +97,15 @@ def test_one_trial_alone_is_as_among_others_and_rivals_keep_their_values():
 
 
 @pytest.mark.ci
+def test_convolutions_without_dropout_begin_at_a_tenth_and_rivals_where_they_are():
+    net = CNN(X.shape[1:], 10, channels=4, depth=3)
+    trials = Ensemble(net, trials=[0, 0, 0], vary={"dropout": [0.0, 0.2, 0.0]}, batch_size=50, device="cpu")
+    run = trials.train(X, Y, 2, steer=Helm("dropout", probe=PROBE, steered=[True, True, False]), progress=False)
+    np.testing.assert_allclose(run["dropout"][:, 0], [0.1, 0.2, 0.0], rtol=1e-6)
+    held = next(buffer for name, buffer in trials.trainer.buffers.items() if name.endswith(".dropout"))
+    np.testing.assert_allclose(held, [0.1, 0.2, 0.0], rtol=1e-6)
+
+
 def test_inputs_beside_count_as_far_as_networks_are_surer_on_the_probe():
     """Of noise, on which no network is sure, they ask for more dropout; those of the probe itself add nothing."""
     noise = np.zeros_like(X[1::3])

@@ -6,7 +6,7 @@ import pytest
 from dynascope.monitor.beliefs import Signal
 from dynascope.steering import other_layers
 from dynascope.steering.law import CONVEX, GAIN, SWIFT, Law, Place, place_of, value_of
-from dynascope.steering.other_layers import DOUBTED, KEPT, SLOWEST, law_for
+from dynascope.steering.other_layers import DOUBTED, KEPT, SLOWEST, beginning, law_for
 
 
 def _seen(bend, *, width=0.0, ready=True, fit=1.0, doubt=0.0, contradicted=None, beside=None):
@@ -60,10 +60,10 @@ def test_what_is_learnt_by_heart_beside_wrong_labels_asks_for_more_noise():
 def _unlike(most, now):
     """What a network of convolutions asks for that doubted its labels so much, for long, and does so much now."""
     law, place = law_for(["", "Conv2d", "Conv2d"], GAIN, None, None), Place.at(0.0)
-    for step in (100, 10_000):
+    for step in (100, 100_000):
         place = law.turn(place, step, _seen(2.0, doubt=most, fit=0.9))
     seen = _seen(2.0, doubt=now, fit=1.0 - now)
-    return float(law.rate(seen, place.after(1_000_000_000, seen))[0]) / GAIN
+    return float(law.rate(seen, place.after(1_000_000_000, seen, law.memory, law.lasting))[0]) / GAIN
 
 
 def test_networks_of_other_layers_go_by_what_is_left_of_their_doubts():
@@ -87,10 +87,48 @@ def test_networks_of_other_layers_go_by_inputs_beside_where_there_are_some():
 @pytest.mark.parametrize(("later", "asked"), [(0.0, other_layers.SWIFT), (0.12, SLOWEST)])
 def test_networks_of_other_layers_stop_where_labels_are_left_open(later, asked):
     law, place = law_for(["", "Conv2d"], GAIN, None, None), Place.at(0.0)
-    place = law.turn(place, 100, _seen(2.0, doubt=0.12))
+    for step in (100, 100_000):
+        place = law.turn(place, step, _seen(2.0, doubt=0.12))
     for left_open, share in ((0.1, 1.0), (0.15, 0.5), (0.3, 0.0)):
         seen = _seen(2.0, fit=1 - left_open - 2 * later, doubt=later)
-        assert law.rate(seen, place.after(10_000_000, seen))[0] == pytest.approx(share * GAIN * asked)
+        after = place.after(1_000_000_000, seen, law.memory, law.lasting)
+        assert law.rate(seen, after)[0] == pytest.approx(share * GAIN * asked)
+
+
+def test_doubts_of_a_moment_do_not_count_for_networks_of_other_layers():
+    law = law_for(["", "Conv2d"], GAIN, None, None)
+    found = []
+    for doubted in (50, 400):  # up to this step it doubts, from then on it believes
+        place = Place.at(0.2)
+        for step in range(40, 1000, 20):
+            place = law.turn(place, step, _seen(2.0, doubt=0.12 if step < doubted else 0.02))
+        found.append(float(place.u[0]))
+    assert found[0] == 0.2
+    assert found[1] > 0.5
+
+
+def test_networks_of_other_layers_never_get_less_noise_than_they_began_with():
+    law = law_for(["", "Conv2d"], GAIN, None, None)
+    for beside in (None, 1.0):  # all is doubted as ever, or as sure beside as on the probe
+        place = Place.at(0.3)
+        for step in (100, 1000, 10_000):
+            place = law.turn(place, step, _seen(2.0, doubt=0.12, fit=0.8, beside=beside))
+        assert place.u == 0.3
+    raised = law.turn(place, 20_000, _seen(2.0, beside=0.5))
+    assert raised.u > 0.3
+    assert law.turn(raised, 30_000, _seen(2.0, doubt=0.12, beside=1.0)).u < raised.u  # what was added is taken back
+    assert Law().turn(place, 20_000, _seen(-1.0)).u < 0.3
+
+
+def test_dropout_of_other_layers_begins_at_a_tenth_unless_it_began_elsewhere():
+    other, linear = law_for(["", "Conv2d"], GAIN, None, None), law_for(["", "Linear"], GAIN, None, None)
+    assert beginning(other, "dropout", 0.0, 0.6) == 0.1
+    assert beginning(other, "dropout", 0.0, 0.05) == 0.05
+    assert beginning(other, "dropout", 0.02, 0.6) == 0.02
+    assert beginning(other, "weight_decay", 0.0, 0.6) == 0.0
+    assert beginning(linear, "dropout", 0.0, 0.6) == 0.0
+    assert beginning(law_for(["", "Conv2d"], 0.0, None, None), "dropout", 0.0, 0.6) == 0.0  # leaves all alone
+    assert beginning(law_for(["", "Conv2d"], GAIN, 0.0, None), "dropout", 0.0, 0.6) == 0.0  # holds a bend
 
 
 def test_a_target_that_is_given_is_held_by_any_network():

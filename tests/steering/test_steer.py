@@ -48,6 +48,20 @@ def test_with_the_gain_at_zero_training_is_the_same_bit_for_bit():
     assert np.isfinite(run.record["dropout_bend"].values[1:]).all()
 
 
+def _convolutional(share):
+    torch.manual_seed(1)
+    blocks = (part for into in (1, 4, 4) for part in (nn.Conv1d(into, 4, 3, padding=1), nn.ReLU(), nn.Dropout(share)))
+    return nn.Sequential(nn.Unflatten(1, (1, -1)), *blocks, nn.Flatten(), nn.Linear(4 * data()[0].shape[1], CLASSES))
+
+
+def test_convolutions_without_dropout_begin_at_a_tenth_and_others_where_they_are():
+    for share, options, begun in ((0.0, {}, 0.1), (0.3, {}, 0.3), (0.0, {"gain": 0.0}, 0.0)):
+        model = _convolutional(share)
+        weights, run = steered(model, steps=EVERY, **options)
+        assert run.record["dropout"].values[0] == begun
+        assert same(weights, train(_convolutional(begun), steps=EVERY))
+
+
 def test_every_turn_is_a_line_of_the_journal_with_the_bend_that_caused_it(tmp_path):
     _, run = steered(network(), tmp_path / "run", target=-5.0)
     lines = [json.loads(line[9:]) for line in (tmp_path / "run" / "journal.jsonl").read_text().splitlines()]

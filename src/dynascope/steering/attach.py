@@ -16,7 +16,7 @@ from dynascope.monitor.wrappers import agreed, spread
 from dynascope.records import Json
 from dynascope.steering.knobs import Knob
 from dynascope.steering.law import GAIN, Law, Place, place_of, value_of
-from dynascope.steering.other_layers import law_for
+from dynascope.steering.other_layers import beginning, law_for
 
 
 class Steering:
@@ -29,6 +29,7 @@ class Steering:
         self._run, self._knob, self._law, self._unlabelled = run, knob, law, unlabelled
         self._told: set[object] = set()
         self._task = run.task
+        self._set(beginning(law, knob.name, knob.value, knob.limits[1]))
         self._place = Place.at(place_of(knob.value, knob.limits, knob.scale, knob.noise))
 
     @property

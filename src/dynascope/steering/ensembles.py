@@ -13,7 +13,7 @@ from dynascope.networks.arguments import Pair
 from dynascope.networks.training import Trainer
 from dynascope.steering.knobs import Dropout, LearningRate, Limited, WeightDecay, allowed
 from dynascope.steering.law import GAIN, Place, place_of, value_of
-from dynascope.steering.other_layers import law_for
+from dynascope.steering.other_layers import beginning, law_for
 
 _KINDS: dict[str, type[Limited]] = {"dropout": Dropout, "learning_rate": LearningRate, "weight_decay": WeightDecay}
 _OF_THE_PROBE = ("bend", "low", "high", "fit", "doubt", "sure", "ready", "contradicted")
@@ -120,16 +120,17 @@ class _Hand:
         y: np.ndarray,
         beside: np.ndarray | None,
     ) -> None:
-        self.helm, self.trainer, self.values = helm, trainer, start
+        self.helm, self.trainer, self.values = helm, trainer, start.copy()
         self.chosen = torch.as_tensor(chosen).to(trainer.device)
         self.turned = (helm.limits, helm.kind.scale, helm.kind.noise)
-        self.place = Place.at(np.array([place_of(each, *self.turned) for each in start[chosen]]))
-        self.bend = np.full(trainer.size, np.nan)
         self.law = law_for(trainer.network.kinds, *helm.wishes)
+        self.values[chosen] = [beginning(self.law, helm.knob, each, helm.limits[1]) for each in start[chosen]]
+        self.place = Place.at(np.array([place_of(each, *self.turned) for each in self.values[chosen]]))
+        self.bend = np.full(trainer.size, np.nan)
         self.x, self.y = trainer.inputs(x), trainer.labels(y)[self.chosen]
         self.beside = None if beside is None else trainer.inputs(beside)
         self.classes = len(np.unique(y))
-        trainer.turn(helm.knob, start)
+        trainer.turn(helm.knob, self.values)
 
     def turn(self) -> None:
         """Measure the trials as they are now, and turn."""

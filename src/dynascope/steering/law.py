@@ -54,6 +54,7 @@ class Law:
     target: float = 0.0
     steps: int | None = None
     memory: ClassVar[float] = MEMORY
+    lasting: ClassVar[float] = 0.0  # e-folds that a share must last to be taken as the most that there was
 
     def __post_init__(self) -> None:
         scalar("gain", self.gain, at_least=0.0)
@@ -78,12 +79,16 @@ class Law:
 
     def turn(self, place: "Place", step: int, seen: Signal) -> "Place":
         """Move on after a measurement. The first that is ready only starts the clock."""
-        place = place.after(step, seen, self.memory)
+        place = place.after(step, seen, self.memory, self.lasting)
         ended = self.steps is not None and step > LATEST * self.steps
         since = np.where(place.since > 0, place.since, step)
         time = np.zeros_like(place.u) if step == 0 or ended else np.log(step / np.maximum(since, 1))
-        u = np.clip(place.u + self.rate(seen, place) * time, 0.0, 1.0)
+        u = np.clip(place.u + self.rate(seen, place) * time, self.least(place), 1.0)
         return replace(place, u=u, since=np.where(seen.ready, step, place.since))
+
+    def least(self, place: "Place") -> np.ndarray:
+        """The least u that it turns to."""
+        return np.zeros_like(place.u)
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,7 @@ class Place:
 
     contradicted: share of the labels that networks firmly say to be wrong, of late. most: the most that it ever was.
     doubted: by how much they doubt labels, of late. most_doubted: the most that it ever was.
+    begun: u at the start.
     """
 
     u: np.ndarray
@@ -100,37 +106,42 @@ class Place:
     most: np.ndarray
     doubted: np.ndarray
     most_doubted: np.ndarray
+    begun: np.ndarray
 
     @classmethod
     def at(cls, u: Given[float | np.ndarray]) -> "Place":
         """Begin at u."""
         start = np.atleast_1d(np.asarray(u, float))
-        return cls(start, np.zeros(len(start), int), *np.zeros((4, len(start))))
+        none = np.zeros(len(start))
+        return cls(start, none.astype(int), none, none, none, none, start)
 
     @property
     def taken_back(self) -> np.ndarray:
         """Share of the contradictions that are none any more; it counts where there were many."""
         return np.asarray(1 - self.contradicted / np.maximum(self.most, WRONG))
 
-    def after(self, step: int, seen: Signal, memory: float = MEMORY) -> "Place":
-        """The same place with a measurement in mind. memory: e-folds of training that are averaged over.
+    def after(self, step: int, seen: Signal, memory: float = MEMORY, lasting: float = 0.0) -> "Place":
+        """The same place with a measurement in mind. memory, lasting: e-folds of training, as of `Law`.
 
         >>> seen = Signal(*(np.array([each]) for each in (0.0, 0.0, 0.0, 0.8, 0.2, 1.0, True, 0.2)))
         >>> Place.at(0.5).after(20, seen).most.tolist()
         [0.2]
         """
-        found = self._in_mind(step, seen, memory, "doubted", seen.doubt)
+        past = np.where(self.since > 0, np.maximum(self.since, 1) / max(step, 1), 0.0)
+        old = past ** (1 / memory)
+        new = np.where(self.since > 0, 1 - past ** (1 / lasting), 0.0) if lasting else np.ones_like(past)
+        found = self._in_mind(seen, old, new, "doubted", seen.doubt)
         if seen.contradicted is None:
             return found
-        return found._in_mind(step, seen, memory, "contradicted", seen.contradicted)
+        return found._in_mind(seen, old, new, "contradicted", seen.contradicted)
 
-    def _in_mind(self, step: int, seen: Signal, memory: float, name: str, now: np.ndarray) -> "Place":
+    def _in_mind(self, seen: Signal, old: np.ndarray, new: np.ndarray, name: str, now: np.ndarray) -> "Place":
         """With the mean of a number over the last e-folds, and the most that it ever was while the curve meant much."""
         most = {"contradicted": "most", "doubted": "most_doubted"}[name]
         before, highest = getattr(self, name), getattr(self, most)
-        old = np.where(self.since > 0, (np.maximum(self.since, 1) / max(step, 1)) ** (1 / memory), 0.0)
         mean = old * before + (1 - old) * np.where(np.isfinite(now), now, before)
-        return replace(self, **{name: mean, most: np.where(seen.ready, np.maximum(highest, mean), highest)})
+        risen = np.maximum(highest, (1 - new) * highest + new * mean)
+        return replace(self, **{name: mean, most: np.where(seen.ready, risen, highest)})
 
     def as_json(self) -> dict[str, Json]:
         """Plain numbers, from which `from_json` makes the same place, exactly."""
@@ -138,13 +149,13 @@ class Place:
 
     @classmethod
     def from_json(cls, given: Mapping[str, Json]) -> "Place":
-        """Read what `as_json` made, or a version that knew nothing of contradictions or doubts.
+        """Read what `as_json` made, or a version that knew nothing of contradictions, doubts or the start.
 
         >>> Place.from_json(Place.at(0.1).as_json()).u.tolist()
         [0.1]
         """
         found = {name: np.asarray(given.get(name), float) for name in ("u", "since")}
-        later = ("contradicted", "most", "doubted", "most_doubted")
+        later = ("contradicted", "most", "doubted", "most_doubted", "begun")
         found |= {name: np.asarray(given.get(name, 0 * found["u"]), float) for name in later}
         if any(v.ndim != 1 or v.shape != found["u"].shape or not np.isfinite(v).all() for v in found.values()):
             raise ValueError(f"state must hold u and since, as state_dict gives them, got {dict(given)!r}")

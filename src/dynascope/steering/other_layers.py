@@ -1,13 +1,15 @@
 """The law of control where layers are not all linear maps: no target of the bend is known, beliefs are.
 
 u moves by gain · asked in an e-fold of training time, as in `dynascope.steering.law`. They learn by heart within a
-fraction of an e-fold, so that all of it is swifter:
+fraction of an e-fold, so that all of it is swifter, and dropout that is 0 begins at 0.1: what is learnt by heart
+before there is noise is not all given up again. u never falls below its start.
 
     asked = e + r       e = clip((0.85 − doubt/most doubt)/0.05, −3, 10) · clip((most doubt − 0.08)/0.02, 0, 1)
 
-Labels that are hard are doubted first and believed when they are learnt by heart; where hardly one is ever doubted,
-that says nothing. r: contradictions taken back, as there, at most 10. Where inputs beside the training set are given,
-these say it without any label:
+Labels that are hard are doubted first and believed when they are learnt by heart; where hardly one is doubted for
+long (the most doubt follows what is seen over 0.25 e-folds), that says nothing: one that begins to learn errs, too.
+r: contradictions taken back, as there, at most 10. Where inputs beside the training set are given, these say it
+without any label:
 
     asked = ± ((g − 0.02)/0.01)², from −3 to 20
 
@@ -23,8 +25,10 @@ import numpy as np
 
 from dynascope.checks import Given
 from dynascope.monitor.beliefs import Signal
+from dynascope.steering.knobs import Dropout
 from dynascope.steering.law import WRONG, Law, Place, taken_back, told
 
+BEGIN = 0.1  # where dropout that is 0 begins
 LINEAR = "Linear"  # the kind of layers for which a target of the bend is known
 KEPT, STEEP = 0.85, 0.05  # the share of the most doubt to keep, and how sharply
 DOUBTED = (0.08, 0.1)  # the most doubt from which on it counts, and counts fully
@@ -43,6 +47,7 @@ class OtherLayers(Law):
     """
 
     memory: ClassVar[float] = 0.1
+    lasting: ClassVar[float] = 0.25
 
     def rate(self, seen: Signal, place: Place) -> np.ndarray:
         """How far u moves in an e-fold of training time. place: with what was seen in mind."""
@@ -53,12 +58,26 @@ class OtherLayers(Law):
             asked, few = np.clip(beyond * np.abs(beyond), SLOWEST, FASTEST), told(seen, OPEN_BESIDE)
         return self.gain * np.where(seen.ready, few * asked, 0.0)
 
+    def least(self, place: Place) -> np.ndarray:
+        """The u at which it began: neither doubts nor inputs beside say that this was too much."""
+        return place.begun
+
     def _forgotten(self, place: Place) -> np.ndarray:
         """By how much less is left of what a network doubted than there should be; contradictions say more."""
         left = place.doubted / np.maximum(place.most_doubted, DOUBTED[0])
         counts = np.clip((place.most_doubted - DOUBTED[0]) / (DOUBTED[1] - DOUBTED[0]), 0.0, 1.0)
         asked = counts * np.clip((KEPT - left) / STEEP, SLOWEST, SWIFT)
         return np.where(place.most <= WRONG, asked, 0.0)
+
+
+def beginning(law: Law, knob: str, value: float, most: float) -> float:
+    """The value at which a knob begins. most: the most that it may be.
+
+    >>> beginning(OtherLayers(), "dropout", 0.0, 0.6), beginning(Law(), "dropout", 0.0, 0.6)
+    (0.1, 0.0)
+    """
+    begins = isinstance(law, OtherLayers) and law.gain > 0 and knob == Dropout.name and value == 0
+    return min(BEGIN, most) if begins else value
 
 
 def law_for(kinds: Sequence[str], gain: Given[float], target: Given[float | None], steps: Given[int | None]) -> Law:
