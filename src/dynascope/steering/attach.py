@@ -122,7 +122,7 @@ def steer(
     steps: length of the run; the last tenth then settles at what was found.
     gain: of the knob's range for each e-fold of training time; 0 measures and leaves the knob alone.
     target: the bend to hold. Not given: 0 where layers are linear maps; others go by how much of what they doubt they
-        come to believe.
+        come to believe, and begin at a dropout of 0.1 where it is 0.
 
     Every turn is a line of the run's journal; `run.record` has the knob over steps under its name. A run that is
     resumed in its folder goes on where it was; else keep `state_dict` in your checkpoint. Under
