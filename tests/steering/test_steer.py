@@ -187,6 +187,8 @@ def test_what_cannot_be_steered_is_refused():
     flat = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.0), nn.Linear(8, CLASSES))
     _refused("run must have a load curve of 3 layers or more", model=flat)
     x, _ = data()
+    for wrong in (x[:, :5], x * torch.nan, "inputs", x[:0]):
+        _refused("unlabelled must be inputs as those of the probe, without labels", unlabelled=wrong)
     numbers = nn.Sequential(*(part for _ in range(3) for part in (nn.Linear(8, 8), nn.Dropout(0.0))), nn.Linear(8, 1))
     _refused("run must be one of classes", model=numbers, probe=(x, x[:, :1]))
     with pytest.raises(ValueError, match="run must be a run that watch made, got str"):

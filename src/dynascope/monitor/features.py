@@ -260,7 +260,7 @@ def without_labels(inputs: Inputs, model: nn.Module, layers: Layers) -> tuple[Pr
     """
     task = layers.reading.task
     if task.places is not None or layers.reading.used is not None:
-        raise ValueError("unlabelled must be left out where the readout reads positions, known of the probe alone")
+        raise ValueError("the readout reads positions, known of the probe alone; leave unlabelled out")
     rows = next((len(each) for each in tensors_of(inputs)), 0)
     probe = Probe.of((inputs, torch.zeros((rows, *task.labels.shape[1:]), dtype=task.labels.dtype)), model)
     blank = replace(task, labels=probe.labels, codes=np.zeros(rows, int), sample=np.arange(rows))

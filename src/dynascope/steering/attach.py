@@ -159,7 +159,7 @@ def steer(
     if run.task is not None:
         _require_curve(run, run.task)
         if unlabelled is not None:
-            run.look(unlabelled)
+            _require_inputs(run, unlabelled)
     if not knob.limits[0] <= knob.value <= knob.limits[1]:
         raise ValueError(
             f"knob must start within its limits, {knob.name} is {knob.value:g}, allowed are {knob.limits[0]:g} to "
@@ -169,6 +169,16 @@ def steer(
     run.follow(steering)
     steering.begin()
     return steering
+
+
+def _require_inputs(run: Run, unlabelled: Inputs) -> None:
+    """Refuse inputs that the network cannot take: what it says of them itself does not name the argument."""
+    try:
+        run.look(unlabelled)
+    except (ValueError, RuntimeError, TypeError, IndexError) as error:
+        raise ValueError(
+            f"unlabelled must be inputs as those of the probe, without labels, that the network can take: {error}"
+        ) from error
 
 
 def _require_curve(run: Run, task: Task) -> None:
