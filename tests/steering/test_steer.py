@@ -138,6 +138,30 @@ def test_inputs_beside_are_looked_at_and_written_down():
     assert "beside" not in runs["plain"].turns[-1]
 
 
+class _Tokens(nn.Module):
+    """Reads the mean over its tokens, of which samples have many or few."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        block = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+        self.blocks, self.readout = nn.TransformerEncoder(block, 3), nn.Linear(8, CLASSES)
+
+    def forward(self, x):
+        tokens = x if x.ndim == 3 else x[:, None] * torch.ones(1, 5, 1)
+        return self.readout(self.blocks(tokens).mean(1))
+
+
+def test_networks_that_read_positions_look_at_inputs_beside_whatever_their_length():
+    model, (x, _) = _Tokens(), data()
+    other = x[:40, None] * torch.ones(1, 7, 1)
+    with watch(model, probe=data(), every=EVERY, slow=0) as run, steer(run, Dropout(model), unlabelled=other):
+        train(model, run, EVERY)
+    with torch.no_grad():
+        expected = model.eval()(other).softmax(-1).amax(-1).mean()
+    assert run.turns[-1]["beside"] == pytest.approx(float(expected), rel=1e-5)
+
+
 def test_any_knob_can_be_turned():
     turned = []
     model = network()

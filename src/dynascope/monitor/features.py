@@ -1,7 +1,7 @@
 """Features of a probe's rows in every layer: which numbers are kept, and one pass that takes them all."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -248,23 +248,22 @@ def read_test(
     return _Pass(probe.test, layers, layers.test, how, limit, None).run(model)
 
 
-def without_labels(inputs: Inputs, model: nn.Module, layers: Layers) -> tuple[Probe, Layers]:
-    """Inputs as a probe whose labels nobody knows, to be read as the probe is.
+def read_outputs(model: nn.Module, inputs: Inputs, layers: Layers) -> torch.Tensor:
+    """What a model says of other inputs than the probe's, without labels, (sample, output).
 
     >>> from dynascope.monitor.layers import find_layers
-    >>> net = nn.Linear(2, 2)
-    >>> found = find_layers(net, Probe.of((torch.ones(4, 2), [0, 0, 1, 1]), net))
-    >>> probe, read = without_labels(torch.ones(3, 2), net, found)
-    >>> len(probe), len(read.reading.task)
-    (3, 3)
+    >>> net = nn.Linear(2, 3)
+    >>> found = find_layers(net, Probe.of((torch.ones(4, 2), [0, 0, 1, 2]), net))
+    >>> read_outputs(net, torch.ones(5, 2), found).shape
+    torch.Size([5, 3])
     """
     task = layers.reading.task
-    if task.places is not None or layers.reading.used is not None:
-        raise ValueError("the readout reads positions, known of the probe alone; leave unlabelled out")
-    rows = next((len(each) for each in tensors_of(inputs)), 0)
+    if task.places is not None:
+        raise ValueError("positions of the probe have labels each, and those of other inputs are not known")
+    rows = len(tensors_of(inputs)[0])
     probe = Probe.of((inputs, torch.zeros((rows, *task.labels.shape[1:]), dtype=task.labels.dtype)), model)
-    blank = replace(task, labels=probe.labels, codes=np.zeros(rows, int), sample=np.arange(rows))
-    return probe, replace(layers, reading=Reading(blank))
+    outputs = [output_of(feed(model, chunk), layers.output).detach() for _, chunk in probe.chunks()]
+    return torch.cat([each.reshape(len(each), -1) for each in outputs])
 
 
 class _Pass:

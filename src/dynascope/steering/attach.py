@@ -62,7 +62,7 @@ class Steering:
         if self._unlabelled is None:
             return seen
         with self._run.charged():
-            return replace(seen, beside=sureness(self._run.look(self._unlabelled).logits[None]))
+            return replace(seen, beside=sureness(self._run.look(self._unlabelled)[None]))
 
     def _set(self, value: float) -> None:
         if value != self._knob.value:
