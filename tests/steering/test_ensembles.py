@@ -96,7 +96,6 @@ def test_one_trial_alone_is_as_among_others_and_rivals_keep_their_values():
     np.testing.assert_allclose(run["loss"][2], rival["loss"][0], rtol=1e-9)
 
 
-@pytest.mark.ci
 def test_convolutions_without_dropout_begin_at_a_tenth_and_rivals_where_they_are():
     net = CNN(X.shape[1:], 10, channels=4, depth=3)
     trials = Ensemble(net, trials=[0, 0, 0], vary={"dropout": [0.0, 0.2, 0.0]}, batch_size=50, device="cpu")
@@ -106,6 +105,7 @@ def test_convolutions_without_dropout_begin_at_a_tenth_and_rivals_where_they_are
     np.testing.assert_allclose(held, [0.1, 0.2, 0.0], rtol=1e-6)
 
 
+@pytest.mark.ci
 def test_inputs_beside_count_as_far_as_networks_are_surer_on_the_probe():
     """Of noise, on which no network is sure, they ask for more dropout; those of the probe itself add nothing."""
     noise = np.zeros_like(X[1::3])
