@@ -146,15 +146,29 @@ def test_other_increments_are_caught(smoke, failed):
 
 def test_other_ends_are_caught(smoke, failed):
     record, _ = smoke(ENDS)
-    missing = {"mode-fig4b", "mode-fig12"}
+    # a short training: nothing is spread, and balance not yet lost
+    unbalanced = {"mode-fig5-unbalanced", "mode-fig5-weights"}
+    missing = {"mode-fig4b", "mode-fig12"} | unbalanced
     assert failed(ENDS, record) == missing
     spread = record["network_langevin"] + xr.DataArray([4e-4, 2e-4], dims="network_step")  # as in the figures
-    assert failed(ENDS, record.assign(network_langevin=spread)) == {"mode-fig4b-network"}
+    assert failed(ENDS, record.assign(network_langevin=spread)) == unbalanced | {"mode-fig4b-network"}
     assert failed(ENDS, record.assign(network_sgd=spread.isel(network_step=0))) == missing | {"mode-fig4a-network"}
     calm = record.assign(network_isotropic=record["network_sgd"])
     assert failed(ENDS, calm) == missing | {"mode-fig4c-network"}
     assert failed(ENDS, record.assign(network_floor=2 * record["network_floor"])) == missing | {"mode-fig4b-floor"}
     assert failed(ENDS, record.assign(network_label=2 * record["network_label"])) == missing | {"mode-fig5-network"}
+
+
+def test_lost_balance_is_told_from_other_noise(smoke, failed):
+    """Twice the relaxation and four times the diffusion leave twice the variance; the same from elsewhere is caught."""
+    record, _ = smoke(ENDS)
+    wide = record.assign(network_label=2 * record["network_label"])
+    why = {"mode-fig5-unbalanced", "mode-fig5-weights"}
+    faster = wide.assign(network_relaxation=2 * wide["network_relaxation"])
+    assert not failed(ENDS, faster.assign(network_diffusion=4 * wide["network_diffusion"])) & why
+    assert failed(ENDS, faster) & why == {"mode-fig5-weights"}
+    louder = wide.assign(network_diffusion=2 * wide["network_diffusion"])
+    assert failed(ENDS, louder) & why == {"mode-fig5-unbalanced"}
 
 
 def test_other_batches_and_weights_are_caught(smoke, failed):

@@ -341,7 +341,7 @@ EXPERIMENT = Experiment(
         **{"skills": 2, "bits": 8, "samples": 64, "initial": 0.05, "table_width": 12},
     },
     paper={
-        "time": Part(every(50, 30_000), every(20, 2000), trials=20, batch_size=4000, width=1000),
+        "time": Part(every(50, 30_000), every(20, 2000), trials=80, batch_size=4000, width=1000),
         "data": Part(
             doubled(400, 8), doubled(50, 8), trials=10, batch_size=2000, width=1000, steps=40_000, alone_steps=10_000
         ),
