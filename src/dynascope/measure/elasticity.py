@@ -14,14 +14,14 @@ from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from dynascope.checks import ArrayLike, Given, count, scalar
-from dynascope.measure.arrays import class_codes
+from dynascope.measure.arrays import CACHED, class_codes
 from dynascope.measure.side_effects import undisturbed
 from dynascope.statistics.errors import over_trials
 
 _dual: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = forward_ad.make_dual
 _parts_of_dual: Callable[[torch.Tensor], forward_ad.UnpackedDualTensor] = forward_ad.unpack_dual
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-_CHUNK = 256  # samples per forward pass
+_CHUNK = 16, 256  # samples per forward pass, at least and at most
 
 
 def class_elasticity(
@@ -74,6 +74,18 @@ def class_elasticity(
     return _summary(classes, rows)
 
 
+def at_once(inputs: torch.Tensor) -> int:
+    """Samples per forward pass: fewer large ones on a CPU, whose cache then holds what layers make.
+
+    >>> at_once(torch.ones(100, 3, 32, 32)), at_once(torch.ones(100, 2))
+    (42, 256)
+    """
+    least, most = _CHUNK
+    if inputs.device.type != "cpu":
+        return most
+    return min(max(CACHED // max(inputs[:1].numel(), 1), least), most)
+
+
 @dataclass(frozen=True)
 class _Step:
     """One step of SGD on one sample, seen by all samples."""
@@ -122,7 +134,7 @@ class _Step:
             with warnings.catch_warnings():  # torch's own, when its forward mode is first used
                 warnings.simplefilter("ignore", DeprecationWarning)
                 duals = {name: _dual(weight, direction[name]) for name, weight in still.items()}
-            for chunk in torch.split(self.inputs, _CHUNK):
+            for chunk in torch.split(self.inputs, at_once(self.inputs)):
                 value = self.read.features(duals, chunk)
                 tangent = _parts_of_dual(value).tangent
                 pieces.append(torch.zeros_like(value) if tangent is None else tangent)
@@ -224,7 +236,7 @@ def _mean_slopes(
 ) -> torch.Tensor:
     """∂(mean output over a class)/∂(some weights), (output, weight), summed over chunks of the class."""
     total: torch.Tensor | int = 0
-    for chunk in torch.split(group, _CHUNK):
+    for chunk in torch.split(group, at_once(group)):
         with torch.enable_grad():
             means = (read.features(weights, chunk).sum(dim=0) / len(group)).unbind()  # one for each output
         chosen = [weights[name] for name in names]
@@ -265,7 +277,7 @@ class _Reader:
 
     def __call__(self, weights: Mapping[str, torch.Tensor], inputs: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
-            return torch.cat([self.features(weights, chunk) for chunk in torch.split(inputs, _CHUNK)])
+            return torch.cat([self.features(weights, chunk) for chunk in torch.split(inputs, at_once(inputs))])
 
 
 @contextmanager

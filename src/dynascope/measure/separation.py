@@ -1,7 +1,7 @@
 """How well each layer separates the classes, and how the layers share that work: data separation and load curves."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 
 from dynascope.checks import ArrayLike, Given, count, one_of, scalar
 from dynascope.measure.arrays import (
+    BLOCK,
     Array,
     Namespace,
     checked,
@@ -17,6 +18,7 @@ from dynascope.measure.arrays import (
     float64_of,
     like,
     one_hot,
+    pieces_of,
     rank_of,
     rounding_of,
     rows_of,
@@ -148,11 +150,12 @@ def layer_load(
                 return _from_residuals(_residuals(xp, x, y, rounding=rounding, name=name))
             told = np.arange(x.shape[0]) if groups is None else to_numpy(groups)
             return _from_residuals(held_out_residuals(xp, x, y, told, name=name))
-    with float64_of(**{name: features}) as (xp, x):
+    with checked(**{name: features}) as (xp, x):
         x = rows_of(xp, name, x)
         classes, codes = class_codes(labels, x.shape[0])
-        measure = _trace if kind == "trace" else _pinv
-        return measure(xp, x, codes, classes=len(classes), rounding=rounding)
+        if kind == "trace":
+            return _trace(xp, x, codes, len(classes))
+        return _pinv(xp, xp.astype(x, xp.float64), codes, classes=len(classes), rounding=rounding)
 
 
 def _targets(xp: Namespace, targets: Array, samples: int) -> Array:
@@ -178,13 +181,16 @@ def class_split(xp: Namespace, x: Array, codes: Int[np.ndarray, " sample"], clas
     return means, own, x - own
 
 
-def _trace(xp: Namespace, x: Array, codes: np.ndarray, *, classes: int, rounding: float) -> LayerLoad:
-    """(3), with ∂ tr(N Σw)/∂w_i = |x_i − mean of its class|² and ∂ tr(N(Σw + Σb))/∂w_i = |x_i − mean|²."""
-    _, own, rest = class_split(xp, x, codes, classes)
-    within = to_numpy(xp.sum(rest**2, axis=1))
-    total = to_numpy(xp.sum((rest + own) ** 2, axis=1))
-    spread, signal = float(within.sum()), float(to_numpy(xp.sum(own**2)))
-    return _log_ratio(spread, signal, within, total - within)
+def _trace(xp: Namespace, x: Array, codes: np.ndarray, classes: int) -> LayerLoad:
+    """(3), with ∂ tr(N Σw)/∂w_i = |r|² and ∂ tr(N Σb)/∂w_i = |m|² + 2 r·m, r = x_i − m, m the class mean."""
+    within, means_squared, mixed = np.zeros(len(codes)), np.zeros(classes), np.zeros(len(codes))
+    for part in pieces_of(x.shape):
+        means, _, rest = class_split(xp, xp.astype(x[:, part], xp.float64), codes, classes)
+        within += to_numpy(xp.sum(rest**2, axis=1))
+        means_squared += to_numpy(xp.sum(means**2, axis=1))
+        mixed += to_numpy(rest @ means.T)[np.arange(len(codes)), codes]
+    own = means_squared[codes]
+    return _log_ratio(float(within.sum()), float(own.sum()), within, own + 2 * mixed)
 
 
 def _log_ratio(top: float, bottom: float, top_slope: np.ndarray, bottom_slope: np.ndarray) -> LayerLoad:
@@ -343,12 +349,21 @@ def resampled(
     if groups is not None:
         _, codes = np.unique(to_numpy(groups), return_inverse=True)
         influence = np.stack([np.bincount(codes, weights=each) for each in influence.T], axis=-1)  # (group, layer)
-    drawn, random = len(influence), np.random.default_rng(seed)
-    changes = np.empty((resamples, len(layers)))
-    for index in range(resamples):
-        weights = np.bincount(random.integers(drawn, size=drawn), minlength=drawn)
-        changes[index] = (weights - 1) @ influence
-    return np.array([each.load for each in layers]) + changes
+    changes = [weights @ influence for weights in drawn_anew(len(influence), resamples, seed)]
+    return np.asarray(np.array([each.load for each in layers]) + np.concatenate(changes))
+
+
+def drawn_anew(samples: int, resamples: int, seed: int) -> Iterator[Int[np.ndarray, "resample sample"]]:
+    """How much more often than once each sample is drawn with replacement; some resamples at a time.
+
+    >>> next(drawn_anew(3, 2, 0)).sum(axis=1).tolist()
+    [0, 0]
+    """
+    random = np.random.default_rng(seed)
+    for first in range(0, resamples, size := max(1, BLOCK // samples)):
+        several = min(size, resamples - first)
+        places = random.integers(samples, size=(several, samples)) + samples * np.arange(several)[:, None]
+        yield np.bincount(places.ravel(), minlength=several * samples).reshape(several, samples) - 1
 
 
 def _intervals(drawn: np.ndarray, shape: str, *, margin: float, dead_below: float) -> Mapping[str, object]:

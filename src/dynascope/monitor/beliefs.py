@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dynascope.measure.separation import bends
+from dynascope.measure.arrays import pieces_of
+from dynascope.measure.separation import bends, drawn_anew
 from dynascope.networks.measuring import split
 from dynascope.records import Json
 
@@ -126,14 +127,16 @@ def curves(layers: Sequence[Tensor], codes: Tensor, classes: int) -> tuple[np.nd
     """
     members = torch.nn.functional.one_hot(codes, classes).double()  # (network, row, class)
     members = members * (members.sum(1, keepdim=True) >= _FEW)
-    kept = members.sum(-1, keepdim=True)  # (network, row, 1)
+    kept, sizes = members.sum(-1), members.sum(1)[..., None]  # (network, row), (network, class, 1)
     loads, slopes = [], []
     for each in layers:
-        x = each.flatten(2).double()
-        x = (x - (kept * x).sum(1, keepdim=True) / kept.sum(1, keepdim=True)) * kept
-        _, _, rest = split(x, members)
-        within = (rest**2).sum(-1)
-        between = (x**2).sum(-1) - within
+        x = each.flatten(2)
+        within, between = torch.zeros_like(kept), torch.zeros_like(kept)
+        for part in pieces_of(x.shape):
+            means, _, rest = split(x[..., part].double(), members)
+            means = means - (sizes * means).sum(1, keepdim=True) / sizes.sum(1, keepdim=True)
+            within += kept * (rest**2).sum(-1)
+            between += (members * ((means**2).sum(-1)[:, None] + 2 * rest @ means.mT)).sum(-1)
         spread, signal = within.sum(1), between.sum(1)
         loads.append(torch.log(spread) - torch.log(signal))
         slopes.append(within / spread[:, None] - between / signal[:, None])
@@ -158,9 +161,7 @@ def signals(layers: Sequence[Tensor], logits: Tensor, y: Tensor, classes: int) -
     )
     kinds = max(logits.shape[-1], 2)
     loads, slopes = curves(layers, codes, kinds)
-    random = np.random.default_rng(0)
-    rows = slopes.shape[1]
-    weights = np.stack([np.bincount(random.integers(rows, size=rows), minlength=rows) for _ in range(_RESAMPLES)]) - 1
+    weights = np.concatenate(list(drawn_anew(slopes.shape[1], _RESAMPLES, 0)))
     with np.errstate(invalid="ignore"):
         drawn = bends(loads[:, None] + np.einsum("ri,nil->nrl", weights, slopes))
         bend, (low, high) = bends(loads), np.quantile(drawn, _ENDS, axis=1)

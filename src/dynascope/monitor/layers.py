@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from dynascope.checks import Given
-from dynascope.monitor.features import Layer, Layers, Reading, chunk_size, on_grid, rows_first, rows_in
+from dynascope.monitor.features import Layer, Layers, Reading, most_at_once, on_grid, rows_first, rows_in
 from dynascope.monitor.outputs import asked_positions, choose_output, find_positions, find_readout
 from dynascope.monitor.probing import Inputs, Output, Probe, output_of
 from dynascope.monitor.rowing import Member, effects, in_a_row, units_of
@@ -206,7 +206,7 @@ def _used(model: nn.Module, probe: Probe, traced: _Traced, wishes: Wishes) -> tu
     length = 0 if anchor.made is None else anchor.made.shape[1 - axis]
     if wishes.positions is not None:
         return asked_positions(wishes.positions, len(probe), length), []
-    chunks = (part for _, part in probe.chunks(chunk_size(traced.task)))
+    chunks = (part for _, part in probe.chunks(most_at_once(traced.task)))
     used = find_positions(model, chunks, anchor, traced.readout, output=traced.output, axis=axis)
     if used is None:
         return None, [

@@ -167,7 +167,7 @@ def with_size(layers: Layers, features: Features) -> Layers:
 
 
 def _finite(tensor: torch.Tensor) -> bool:
-    return bool(torch.isfinite(tensor).all())
+    return bool(torch.isfinite(torch.stack(tensor.aminmax())).all())  # NaN is both; no array of as many answers
 
 
 def _readout(layers: Layers, last: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None] | tuple[None, None]:
@@ -291,12 +291,13 @@ def skip_costs(model: nn.Module, probe: Probe, layers: Layers, features: Feature
     """
     task, unknown = layers.reading.task, (math.nan, math.nan, [math.nan, math.nan])
     found = [unknown] * (layers.input is not None)
+    whole = loads_of(features.layers[-1:], task)
     for layer in layers.hidden:
         if layer.own is None:
             found.append(unknown)
             continue
         without = read_features(model, probe, layers, how, limit, skip=layer)
-        pair = loads_of([features.layers[-1], without.layers[-1]], task)
+        pair = [*whole, *loads_of(without.layers[-1:], task)]
         drawn = resampled(pair, RESAMPLES, 0, groups=task.sample)
         bounds = np.quantile(drawn[:, 1] - drawn[:, 0], ENDS).tolist()
         lost = float(without.losses.mean() - features.losses.mean())

@@ -12,13 +12,13 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 from dynascope.checks import ArrayLike
+from dynascope.measure.elasticity import at_once
 from dynascope.monitor.drawing import draw, split_batch
 
 Inputs = torch.Tensor | tuple[torch.Tensor, ...] | Mapping[str, torch.Tensor]
 Pair = tuple[Inputs, ArrayLike]
 Source = Pair | torch.Tensor | Mapping[str, Any] | DataLoader[Any] | Dataset[Any]  # a probe as it is given
 Output = str | int | Callable[[object], torch.Tensor]
-CHUNK = 256  # samples per forward pass
 POSITIONS = 4096  # of sequences or images whose every position has an output, per forward pass
 
 
@@ -65,8 +65,10 @@ class Probe:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def chunks(self, size: int = CHUNK) -> Iterator[tuple[slice, Inputs]]:
-        """Pieces of the inputs, in order, and which samples they are."""
+    def chunks(self, most: int | None = None) -> Iterator[tuple[slice, Inputs]]:
+        """Pieces of the inputs, in order, and which samples they are; of some samples at most, if that is said."""
+        size = at_once(tensors_of(self.inputs)[0])
+        size = size if most is None else min(size, most)
         for first in range(0, len(self), size):
             part = slice(first, min(first + size, len(self)))
             yield part, self.part(part)

@@ -15,6 +15,7 @@ from torch.utils.data import Dataset
 from torch.utils.hooks import RemovableHandle
 
 from dynascope.checks import Given
+from dynascope.measure.arrays import pieces_of
 from dynascope.monitor.features import Features
 from dynascope.monitor.probing import Probe
 from dynascope.monitor.tasks import Task
@@ -342,12 +343,17 @@ def signs(features: Features, probe: Probe, task: Task) -> Numbers:
 
 
 def _constant(layer: torch.Tensor) -> torch.Tensor:
-    spread = layer.double().std(dim=0, correction=0)
-    return (spread <= _LEVEL * spread.max()).double().mean()
+    found = []
+    for part in pieces_of(layer.shape):
+        away = layer[:, part].double() - layer[0, part]  # exactly 0 where all samples are alike
+        found.append((away**2).mean(dim=0) - away.mean(dim=0) ** 2)
+    spread = torch.cat(found)
+    return (spread <= _LEVEL**2 * spread.max()).double().mean()
 
 
 def _saturated(layer: torch.Tensor) -> torch.Tensor:
-    low, high = layer.min(), layer.max()
+    low, high = layer.aminmax()
     margin = _EDGE * (high - low)
-    below, above = ((layer <= low + margin).double().mean(), (layer >= high - margin).double().mean())
+    ends = layer <= low + margin, layer >= high - margin
+    below, above = (torch.count_nonzero(each).double() / layer.numel() for each in ends)
     return torch.where(torch.minimum(below, above) > 0.1, below + above, torch.zeros_like(below))
