@@ -5,6 +5,8 @@ import pytest
 import torch
 
 from dynascope import load_curve
+from dynascope.measure.arrays import pieces_of
+from dynascope.measure.separation import layer_load
 from dynascope.monitor.beliefs import believed, chances, curves, shortfalls, signals
 
 
@@ -73,3 +75,19 @@ def test_doubt_is_by_how_much_what_is_said_is_more_likely_than_the_label():
     one = torch.tensor([[[np.log(3.0)]]])  # a single logit: 3/4 for class 1
     assert shortfalls(chances(one), torch.tensor([[0]])).tolist() == [[pytest.approx(0.5)]]
     assert not _seen([logits] * 3, torch.full_like(logits, torch.nan), 2).ready.any()
+
+
+def test_wide_layers_are_measured_in_pieces_as_if_whole():
+    """Loads and their slopes add over features, so pieces of a layer that is far from 0 give what all of it gives."""
+    random = np.random.default_rng(0)
+    codes = np.arange(500) % 5
+    x = 100 + random.normal(size=(500, 1000)) + random.normal(size=(5, 1000))[codes]
+    assert len(pieces_of(x.shape)) > 3
+    total = ((x - x.mean(0)) ** 2).sum(1)
+    within = ((x - np.stack([x[codes == k].mean(0) for k in range(5)])[codes]) ** 2).sum(1)
+    between = total - within
+    load, slope = np.log(within.sum() / between.sum()), within / within.sum() - between / between.sum()
+    loads, slopes = curves([torch.as_tensor(x)[None]], torch.as_tensor(codes)[None], 5)
+    found = layer_load(x, codes)
+    np.testing.assert_allclose([loads[0, 0], found.load], load, rtol=1e-11)
+    np.testing.assert_allclose([slopes[0, :, 0], found.influence], [slope] * 2, atol=1e-12)
