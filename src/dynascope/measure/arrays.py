@@ -5,7 +5,7 @@ in, on the same device, in float64; tables come back as xarray Datasets.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from types import ModuleType
@@ -231,14 +231,18 @@ def one_hot(xp: Namespace, array: Array, codes: np.ndarray, classes: int) -> Arr
     return like(xp, array, (codes[:, None] == np.arange(classes)).astype(np.float64))
 
 
-def pieces_of(shape: Sequence[int]) -> list[slice]:
+def pieces_of(array: Array) -> list[slice]:
     """Part (…, sample, feature) by features, so that each piece stays in a processor's cache: three times as fast.
 
-    >>> pieces_of((2**12, 100))
+    On other devices it is one piece, since each one more is work to launch.
+
+    >>> pieces_of(np.ones((2**12, 100)))
     [slice(0, 64, None), slice(64, 100, None)]
     """
-    width = max(CACHED // math.prod(shape[:-1]), _NARROWEST)
-    return [slice(first, min(first + width, shape[-1])) for first in range(0, shape[-1], width)]
+    *rows, features = array.shape
+    cached = "cpu" in str(getattr(array, "device", "cpu")).lower()
+    width = max(CACHED // math.prod(rows), _NARROWEST) if cached else features
+    return [slice(first, min(first + width, features)) for first in range(0, features, width)]
 
 
 def basis(xp: Namespace, columns: Array, *, epsilon: float) -> Array:

@@ -184,7 +184,7 @@ def class_split(xp: Namespace, x: Array, codes: Int[np.ndarray, " sample"], clas
 def _trace(xp: Namespace, x: Array, codes: np.ndarray, classes: int) -> LayerLoad:
     """(3), with ∂ tr(N Σw)/∂w_i = |r|² and ∂ tr(N Σb)/∂w_i = |m|² + 2 r·m, r = x_i − m, m the class mean."""
     within, means_squared, mixed = np.zeros(len(codes)), np.zeros(classes), np.zeros(len(codes))
-    for part in pieces_of(x.shape):
+    for part in pieces_of(x):
         means, _, rest = class_split(xp, xp.astype(x[:, part], xp.float64), codes, classes)
         within += to_numpy(xp.sum(rest**2, axis=1))
         means_squared += to_numpy(xp.sum(means**2, axis=1))

@@ -132,7 +132,7 @@ def curves(layers: Sequence[Tensor], codes: Tensor, classes: int) -> tuple[np.nd
     for each in layers:
         x = each.flatten(2)
         within, between = torch.zeros_like(kept), torch.zeros_like(kept)
-        for part in pieces_of(x.shape):
+        for part in pieces_of(x):
             means, _, rest = split(x[..., part].double(), members)
             means = means - (sizes * means).sum(1, keepdim=True) / sizes.sum(1, keepdim=True)
             within += kept * (rest**2).sum(-1)

@@ -344,7 +344,7 @@ def signs(features: Features, probe: Probe, task: Task) -> Numbers:
 
 def _constant(layer: torch.Tensor) -> torch.Tensor:
     found = []
-    for part in pieces_of(layer.shape):
+    for part in pieces_of(layer):
         away = layer[:, part].double() - layer[0, part]  # exactly 0 where all samples are alike
         found.append((away**2).mean(dim=0) - away.mean(dim=0) ** 2)
     spread = torch.cat(found)
