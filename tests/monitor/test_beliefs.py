@@ -82,7 +82,7 @@ def test_wide_layers_are_measured_in_pieces_as_if_whole():
     random = np.random.default_rng(0)
     codes = np.arange(500) % 5
     x = 100 + random.normal(size=(500, 1000)) + random.normal(size=(5, 1000))[codes]
-    assert len(pieces_of(x.shape)) > 3
+    assert len(pieces_of(x)) > 3
     total = ((x - x.mean(0)) ** 2).sum(1)
     within = ((x - np.stack([x[codes == k].mean(0) for k in range(5)])[codes]) ** 2).sum(1)
     between = total - within
