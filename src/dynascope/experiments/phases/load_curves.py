@@ -29,6 +29,7 @@ DEFAULTS: dict[str, Any] = {
     "size": 10,  # pixels of a side; 0 leaves them as they are
     "samples": 256,  # of each class for training; 0 takes all
     "tested": 0,  # of each class for testing; 0 takes all
+    "draw": 0,  # which of them: one draw for all runs, as in the paper, unless said otherwise
     "epochs": 100,
     "depth": 7,
     "width": 100,
@@ -36,7 +37,6 @@ DEFAULTS: dict[str, Any] = {
     "normalisation": "batch",  # or constant: the c_ℓ of (1)
 }
 SHARED = tuple(name for name in DEFAULTS if name not in ("slope", "dropout", "data_noise", "learning_rate", "seed"))
-_SPLIT = 0  # one split of the data for all runs, as in the paper
 _VALUES = {"cpu": 2**21, "cuda": 2**30}  # numbers that the features of all trials in one ensemble may take
 
 
@@ -52,7 +52,7 @@ def train(pack: Sequence[Mapping[str, Any]]) -> list[xr.Dataset]:
     ('probe', 'layer')
     """
     first = pack[0]
-    data = data_set(first["data"], first["size"], first["samples"], first["tested"])
+    data = _data(first)
     batch, steps = batches(len(data[0]), first["batch_size"], first["epochs"])
     column = {name: [each[name] for each in pack] for name in ("slope", "dropout", "data_noise", "learning_rate")}
     ensemble = networks.Ensemble(
@@ -117,15 +117,19 @@ def follow(ensemble: "networks.Ensemble", data: Images, at: list[int], later: An
 
 
 @cache
-def data_set(name: str, size: int, samples: int, tested: int = 0) -> Images:
+def data_set(name: str, size: int, samples: int, tested: int = 0, draw: int = 0) -> Images:
     """Images and labels, training and test; with mean 0 and deviation 1, which networks without batch norm need.
 
     >>> data_set("digits", 0, 8)[0].shape
     (80, 1, 8, 8)
     """
-    x, y, xt, yt = images(name, size=size or None, per_class=(samples or None, tested or None), seed=_SPLIT)
+    x, y, xt, yt = images(name, size=size or None, per_class=(samples or None, tested or None), seed=draw)
     centre, deviation = x.mean(), x.std()
     return (x - centre) / deviation, y, (xt - centre) / deviation, yt
+
+
+def _data(settings: Mapping[str, Any]) -> Images:
+    return data_set(*(settings[name] for name in ("data", "size", "samples", "tested", "draw")))
 
 
 def seconds(settings: Mapping[str, Any]) -> float:
@@ -135,7 +139,7 @@ def seconds(settings: Mapping[str, Any]) -> float:
     >>> seconds(digits | {"epochs": 10}) < seconds(digits)
     True
     """
-    x = data_set(settings["data"], settings["size"], settings["samples"], settings["tested"])[0]
+    x = _data(settings)[0]
     weights = _numbers(settings)[1]
     _, steps = batches(len(x), settings["batch_size"], settings["epochs"])
     return float(6 * weights * len(x) * settings["epochs"] / 1e10 + 1e-4 * steps + 1e-2)
@@ -154,7 +158,7 @@ def memory(settings: Mapping[str, Any]) -> float:
 
 def _numbers(settings: Mapping[str, Any]) -> tuple[int, int]:
     """Features of all samples of a batch in all layers, and weights, of one network."""
-    x = data_set(settings["data"], settings["size"], settings["samples"], settings["tested"])[0]
+    x = _data(settings)[0]
     width, depth = settings["width"], settings["depth"]
     features = min(settings["batch_size"], len(x)) * width * depth
     return features, width * (int(np.prod(x.shape[1:])) + (depth - 1) * width)
@@ -165,7 +169,7 @@ phase_training = Workload(
 )
 
 
-def run_grid(grid: Mapping[str, Sequence[Any]], *, seeds: int, fixed: Mapping[str, Any]) -> xr.Dataset:
+def run_grid(grid: Mapping[str, Sequence[Any]], *, seeds: int | Sequence[int], fixed: Mapping[str, Any]) -> xr.Dataset:
     """Train at every point of a grid, in this process, as many networks at once as suit the device.
 
     Returns what `train` records over the grid's axes, trial (the seeds), and then the axes of `train`.
