@@ -108,6 +108,49 @@ def test_bands_of_smooth_and_of_noisy_curves_are_calibrated_apart(lesson, monkey
     np.testing.assert_allclose([inside[noisy].mean(), inside[~noisy].mean()], 0.8, atol=0.04)
 
 
+def _planted_rows(lesson, count, told, happened, noise=0.1):
+    """Rows of one sort, all as far ahead, and what happened."""
+    rng = np.random.default_rng(0)
+    rows = lesson.take(rng.integers(0, len(lesson.last), count))
+    common = rows.given.common.copy()
+    common[:, TOLD] = told
+    given = replace(rows.given, common=common, noise=np.broadcast_to(noise, count))
+    return replace(rows, given=given, happened=happened, ratio=np.full(count, 2.0))
+
+
+@pytest.mark.parametrize(("goes", "kept"), [(0.6, 60), (1.5, 100), (-0.5, 0)])
+def test_only_so_much_of_the_way_is_believed_as_was_gone(lesson, goes, kept):
+    """What happens is a share of what was said, and some curves break; never is more believed than was said."""
+    rng = np.random.default_rng(1)
+    said = 3 + rng.standard_normal(4000)
+    happened = np.where(rng.random(4000) < 0.02, 1e3, goes * said + 0.1 * rng.standard_normal(4000))
+    rows = _planted_rows(lesson, 4000, 1.0, happened)
+    prior = learning.learn(lesson, np.ones(len(lesson.last)), steps=1)
+    quantiles = said[:, None] + ndtri(np.array(LEVELS))
+    found = calibrating.calibrated(prior, quantiles, rows, np.ones(4000), np.arange(4000) % 20)
+    assert found.kept[2] == pytest.approx(kept, abs=2)
+    one = np.ones((4000, 1))
+    middle = bands(Mixture(one, rows.last[:, None] + said[:, None], one), rows.given, rows.last, found, 2.0)[:, 3]
+    np.testing.assert_allclose(middle - rows.last, found.kept[2] / 100 * said, atol=1e-6)
+
+
+def test_bands_of_what_a_name_tells_hold_where_curves_near_differ(lesson):
+    """Errors grow with noise, faster than a table of few noises can follow."""
+    rng = np.random.default_rng(2)
+    noise = np.exp(rng.uniform(np.log(0.01), np.log(0.6), 8000))
+    happened = noise**1.5 * rng.standard_normal(8000)
+    normal = np.broadcast_to(ndtri(np.array(LEVELS)), (8000, len(LEVELS)))
+    prior = learning.learn(lesson, np.ones(len(lesson.last)), steps=1)
+    one, inside = np.ones((8000, 1)), []
+    for told in (-1.0, 0.0):
+        rows = _planted_rows(lesson, 8000, told, happened, noise)
+        found = calibrating.calibrated(prior, normal, rows, np.ones(8000), np.arange(8000) % 40)
+        band = bands(Mixture(one, rows.last[:, None], one), rows.given, rows.last, found, 2.0) - rows.last[:, None]
+        inside.append(((band[:, 1] <= happened) & (happened <= band[:, -2])).mean())
+    assert inside[0] == pytest.approx(0.8, abs=0.02)
+    assert inside[1] > inside[0] + 0.02
+
+
 def test_bands_beyond_the_table_are_those_of_its_edge(lesson):
     prior = load_prior()
     one = np.ones((len(lesson.last), 1))
@@ -140,5 +183,7 @@ def test_what_ships_suits_the_candidates_and_stays_small():
     assert PRIOR.stat().st_size < 16_000
     assert np.shape(prior.factors) == (SORTS, len(BANDS), *map(len, (prior.noises, prior.units, prior.ratios)))
     assert (np.array(prior.factors) > 0).all()
+    assert len(prior.kept) == SORTS
+    assert 0 < min(prior.kept) <= max(prior.kept) <= 100
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(b'{"made": 3}', type=type(prior))

@@ -1,15 +1,28 @@
-"""Widen bands until they hold on tasks that nothing was learnt from.
+"""Move and widen bands until they hold on tasks that nothing was learnt from.
 
 Curves of one task err alike, so that a few tasks say little however many their curves are: how far the mean over tasks
 may be off follows from how much they differ, by Student's t.
 """
 
+from collections.abc import Callable
+
 import msgspec
 import numpy as np
 from scipy.stats import t as student
 
-from dynascope.forecasting.evidence import BANDS, LEVELS, SORTS, Prior, noise_of, size_of, sort_of
-from dynascope.forecasting.learning import Rows
+from dynascope.forecasting.evidence import (
+    BANDS,
+    LEVELS,
+    SORTS,
+    Prior,
+    factors_of,
+    moved,
+    noise_of,
+    size_of,
+    sort_of,
+    widened,
+)
+from dynascope.forecasting.learning import FAR, Rows
 
 _RATIOS = (1.06, 1.25, 1.6, 2.2, 3.2, 5.0, 8.0)  # at which bands are calibrated
 _UNITS = (5e-4, 5e-3, 0.05, 0.3)
@@ -17,6 +30,7 @@ _NOISES = (0.01, 0.1, 0.6)
 _NEAR = (0.15, 1.0, 1.0)  # in logarithms: what counts as near a ratio, a unit and a noise
 _FEW = 1e-3  # weight of what is not near in unit or noise, for where there is nothing else
 _OTHER = 0.01  # weight of quantities of another sort
+_NAMED = (0, 2, 3, 5)  # sorts that a name tells; in the others quantities of all kinds lie together
 _RARE = 0.004  # share of the weight below which a task says nothing
 _SCORES = np.linspace(-3, 5, 161)  # logarithms of how far off things were, over the band's half width
 _CHANCES = (np.arange(25) + 0.5) / 25
@@ -25,32 +39,75 @@ _DIFFER, _COUNTS = 0.4, 2.0
 
 
 def calibrated(prior: Prior, quantiles: np.ndarray, data: Rows, weight: np.ndarray, task: np.ndarray) -> Prior:
-    """Factors by which bands are to be widened, for each sort of quantity, near each ratio, unit and noise.
+    """How much of the way is to be believed, and factors by which bands are to be widened.
 
+    Of each sort of quantity; factors also near each ratio, unit and noise. Near is wide: curves that err most among
+    those near set a factor, and bands hold too much. Where a name tells the sort they are therefore calibrated once
+    more, by sort and ratio alone.
     quantiles: (row, level), in units, as forecast by networks that were not trained on the row's task. task: (row,).
     """
-    scores = _scores(quantiles, data.happened)
-    numbers = np.unique(task, return_inverse=True)[1]
-    places = [numbers * len(_SCORES) + each for each in scores.T]
-    shape = (numbers.max() + 1, len(_SCORES))
-    sort, far, size = sort_of(data.given), np.log(data.ratio), np.log(size_of(data.given.unit, data.last))
-    smooth = np.log(noise_of(data.given.noise))
-    axes = (range(SORTS), _NOISES, _UNITS, _RATIOS)
-    table = np.ones((*map(len, axes), len(BANDS)))
-    for place in np.ndindex(table.shape[:-1]):
-        kind, noise, unit, ratio = (axis[at] for axis, at in zip(axes, place, strict=True))
-        near = _bell(far - np.log(ratio), _NEAR[0])
-        near *= _bell(size - np.log(unit), _NEAR[1]) + _FEW
-        near *= _bell(smooth - np.log(noise), _NEAR[2]) + _FEW
-        heavy = weight * near * np.where(sort == kind, 1.0, _OTHER)
-        counts = [np.bincount(each, heavy, shape[0] * shape[1]).reshape(shape) for each in places]
-        table[place] = _factors(np.stack(counts))
-    table = np.moveaxis(table, -1, 1)
-    table[..., 0] = np.maximum(table[..., 0], 1.0)  # close ahead all is noise, whose width is known
-    percent = (100 * table).round().astype(int).tolist()
+    sort, far = sort_of(data.given), np.log(data.ratio)
+    alike = [weight * np.where(sort == kind, 1.0, _OTHER) for kind in range(SORTS)]
+    kept = [_kept(quantiles[:, len(LEVELS) // 2], data.happened, each) for each in alike]
+    prior = msgspec.structs.replace(prior, kept=kept)
+    found = moved(quantiles, np.zeros(len(sort)), sort, prior)
+    close = [_bell(far - np.log(ratio), _NEAR[0]) for ratio in _RATIOS]
+    first = _holding(found, data.happened, task)
+    table = np.stack([_local(data, alike[kind], close, first) for kind in range(SORTS)])
+    wide = widened(found, factors_of(_with(prior, table), data.ratio, data.given, data.last))
+    second = _holding(wide, data.happened, task)
+    for kind in _NAMED:
+        again = np.stack([second(alike[kind] * near) for near in close], -1)  # (band, ratio)
+        table[kind] *= again[:, None, None]
+    return _with(prior, table)
+
+
+def _kept(said: np.ndarray, happened: np.ndarray, weight: np.ndarray) -> int:
+    """Percent of the way that is gone, where errors are least in the mean, and not more than all of it.
+
+    >>> _kept(np.array([1.0, 2.0, -3.0]), np.array([0.5, 1.0, -1.5]), np.ones(3))
+    50
+    """
+    goes = np.abs(said) > 0
+    if not goes.any():
+        return 100
+    share = np.clip(happened[goes], -FAR, FAR) / said[goes]
+    middle = np.quantile(share, 0.5, weights=(weight * np.abs(said))[goes], method="inverted_cdf")
+    return round(100 * float(np.clip(middle, 0, 1)))
+
+
+def _local(
+    data: Rows, weight: np.ndarray, close: list[np.ndarray], factors: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Factors near each noise, unit and ratio, (band, noise, unit, ratio). close: weights of ratios."""
+    size, smooth = np.log(size_of(data.given.unit, data.last)), np.log(noise_of(data.given.noise))
+    table = np.ones((len(BANDS), len(_NOISES), len(_UNITS), len(close)))
+    for noise, unit, ratio in np.ndindex(table.shape[1:]):
+        near = _bell(size - np.log(_UNITS[unit]), _NEAR[1]) + _FEW
+        near *= _bell(smooth - np.log(_NOISES[noise]), _NEAR[2]) + _FEW
+        table[:, noise, unit, ratio] = factors(weight * close[ratio] * near)
+    return table
+
+
+def _with(prior: Prior, table: np.ndarray) -> Prior:
+    """What was learnt, with factors (sort, band, noise, unit, ratio)."""
+    least = np.where(np.arange(table.shape[-1]) == 0, 1.0, 0.0)  # close ahead all is noise, whose width is known
+    percent = (100 * np.maximum(table, least)).round().astype(int).tolist()
     return msgspec.structs.replace(
         prior, ratios=list(_RATIOS), units=list(_UNITS), noises=list(_NOISES), factors=percent
     )
+
+
+def _holding(quantiles: np.ndarray, happened: np.ndarray, task: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """From weights of rows to the factor of each band that holds on a new task."""
+    numbers = np.unique(task, return_inverse=True)[1]
+    shape = (numbers.max() + 1, len(_SCORES))
+    places = [numbers * len(_SCORES) + each for each in _scores(quantiles, happened).T]
+
+    def factors(weight: np.ndarray) -> np.ndarray:
+        return _factors(np.stack([np.bincount(each, weight, shape[0] * shape[1]).reshape(shape) for each in places]))
+
+    return factors
 
 
 def _bell(distance: np.ndarray, width: float) -> np.ndarray:

@@ -54,8 +54,9 @@ class Clues:
 
 
 class Prior(msgspec.Struct, frozen=True):
-    """Numbers of the network, and the factors by which its bands are widened so that they hold.
+    """Numbers of the network, how much of the way it says is believed, and factors by which its bands come to hold.
 
+    kept: of the way from the last value to the middle of a forecast, in percent, (sort,)
     ratios: how far ahead, ascending; units: of curves, over their last values, ascending; noises: in units, ascending
     factors: of the half widths of `BANDS`, in percent, (sort, band, noise, unit, ratio)
     """
@@ -66,6 +67,7 @@ class Prior(msgspec.Struct, frozen=True):
     outputs: list[list[float]]
     candidates: list[list[float]]
     wide: list[float]
+    kept: list[int]
     ratios: list[float]
     units: list[float]
     noises: list[float]
@@ -216,24 +218,40 @@ def sort_of(given: Clues) -> np.ndarray:
 
 
 def bands(mixed: Mixture, given: Clues, last: np.ndarray, prior: Prior, ratio: float) -> np.ndarray:
-    """Quantiles of a forecast so far ahead, widened about their middle until bands hold, (curve, level)."""
-    found = mixed.quantile(np.array(LEVELS))
-    factor = _widened(prior, ratio, size_of(given.unit, last), noise_of(given.noise), sort_of(given))
+    """Quantiles of a forecast so far ahead, moved, and widened about their middle until bands hold, (curve, level)."""
+    found = moved(mixed.quantile(np.array(LEVELS)), last, sort_of(given), prior)
+    return widened(found, factors_of(prior, ratio, given, last))
+
+
+def moved(quantiles: np.ndarray, last: np.ndarray, sort: np.ndarray, prior: Prior) -> np.ndarray:
+    """Quantiles nearer to the last value, (curve, level): on new tasks networks say too long a way for some quantities.
+
+    >>> sure = msgspec.structs.replace(load_prior(), kept=[50] * SORTS)
+    >>> moved(np.array([[1.0, 1.5, 1.8, 2.0, 2.2, 2.5, 3.0]]), np.zeros(1), np.zeros(1, int), sure)[0, 2:5].tolist()
+    [0.8, 1.0, 1.2]
+    """
+    way = quantiles[:, len(LEVELS) // 2] - last
+    return np.asarray(quantiles - ((1 - np.asarray(prior.kept)[sort] / 100) * way)[:, None])
+
+
+def widened(quantiles: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    """Quantiles whose half widths are multiplied by factors (curve, band), and stay in order, (curve, level)."""
     middle = len(LEVELS) // 2
-    centre, factor = found[:, middle, None], np.maximum(factor, 1e-3)
-    upper = np.maximum.accumulate(factor * (found[:, middle + 1 :] - centre), 1)
-    lower = np.maximum.accumulate(factor * (centre - found[:, middle - 1 :: -1]), 1)
+    centre, factor = quantiles[:, middle, None], np.maximum(factor, 1e-3)
+    upper = np.maximum.accumulate(factor * (quantiles[:, middle + 1 :] - centre), 1)
+    lower = np.maximum.accumulate(factor * (centre - quantiles[:, middle - 1 :: -1]), 1)
     return np.concatenate([centre - lower[:, ::-1], centre, centre + upper], 1)
 
 
-def _widened(prior: Prior, ratio: float, size: np.ndarray, noise: np.ndarray, sort: np.ndarray) -> np.ndarray:
+def factors_of(prior: Prior, ratio: float | np.ndarray, given: Clues, last: np.ndarray) -> np.ndarray:
     """Factors of bands, between those of the table and at its edge beyond it, (curve, band).
 
-    size: of `size_of`; noise: of `noise_of`.
+    ratio: how far ahead, of all curves or of each (curve,).
     """
-    ratios = np.full(len(size), ratio)
-    near = [_near(each, known) for each, known in ((noise, prior.noises), (size, prior.units), (ratios, prior.ratios))]
-    return np.asarray(np.einsum("cn,cu,cr,cbnur->cb", *near, np.asarray(prior.factors)[sort] / 100))
+    ratios, size = np.broadcast_to(ratio, last.shape), size_of(given.unit, last)
+    pairs = ((noise_of(given.noise), prior.noises), (size, prior.units), (ratios, prior.ratios))
+    near = [_near(each, known) for each, known in pairs]
+    return np.asarray(np.einsum("cn,cu,cr,cbnur->cb", *near, np.asarray(prior.factors)[sort_of(given)] / 100))
 
 
 def _near(value: np.ndarray, known: Sequence[float]) -> np.ndarray:

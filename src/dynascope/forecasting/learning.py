@@ -22,7 +22,7 @@ SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _AHEAD = (0.25, 0.5, 1.0)  # of the way to the end
 _HIDDEN, _BATCH, _STEPS, _RATE, _DECAY = 32, 1024, 1500, 0.01, 1e-4
 SHRUNK = ("inputs", "outputs", "candidates")  # numbers that are kept small
-_FAR = 25.0  # units: further away counts as this far, or single curves that break would decide alone
+FAR = 25.0  # units: further away counts as this far, or single curves that break would decide alone
 _AT_ONCE = 200  # curves of a group from which on it is cut and fitted by itself
 
 
@@ -129,8 +129,8 @@ def _joined(parts: list[Rows]) -> Rows:
 
 def learn(data: Rows, weight: np.ndarray, *, seed: int = 0, steps: int = _STEPS, made: str = "") -> Prior:
     """Train the network on rows, weighted."""
-    columns = (data.given.own, data.given.common, np.nan_to_num(np.clip(data.given.place, -_FAR, _FAR)))
-    arrays = [*columns, np.isfinite(data.given.place), data.given.noise, np.clip(data.happened, -_FAR, _FAR)]
+    columns = (data.given.own, data.given.common, np.nan_to_num(np.clip(data.given.place, -FAR, FAR)))
+    arrays = [*columns, np.isfinite(data.given.place), data.given.noise, np.clip(data.happened, -FAR, FAR)]
     arrays.append(weight / weight.mean())
     given = [np.asarray(each, np.float32) for each in arrays]
     sizes = data.given.own.shape[-1] + data.given.common.shape[-1] + len(CANDIDATES)
@@ -151,7 +151,7 @@ def learn(data: Rows, weight: np.ndarray, *, seed: int = 0, steps: int = _STEPS,
         numbers, first, second = _adam(numbers, first, second, step, rate, *(each[batch] for each in given))
     found = {name: np.asarray(each, float).round(4).tolist() for name, each in numbers.items()}
     same, ends = np.full((SORTS, len(BANDS), 2, 2, 2), 100).tolist(), [1e-3, 1.0]
-    return Prior(made=made, ratios=[1.0, 10.0], units=ends, noises=ends, factors=same, **found)
+    return Prior(made=made, ratios=[1.0, 10.0], units=ends, noises=ends, factors=same, kept=[100] * SORTS, **found)
 
 
 @jax.jit
