@@ -129,6 +129,7 @@ def test_only_so_much_of_the_way_is_believed_as_was_gone(lesson, goes, kept):
     quantiles = said[:, None] + ndtri(np.array(LEVELS))
     found = calibrating.calibrated(prior, quantiles, rows, np.ones(4000), np.arange(4000) % 20)
     assert found.kept[2] == pytest.approx(kept, abs=2)
+    assert found.kept[1] == 100  # of what no name tells
     one = np.ones((4000, 1))
     middle = bands(Mixture(one, rows.last[:, None] + said[:, None], one), rows.given, rows.last, found, 2.0)[:, 3]
     np.testing.assert_allclose(middle - rows.last, found.kept[2] / 100 * said, atol=1e-6)

@@ -41,14 +41,15 @@ _DIFFER, _COUNTS = 0.4, 2.0
 def calibrated(prior: Prior, quantiles: np.ndarray, data: Rows, weight: np.ndarray, task: np.ndarray) -> Prior:
     """How much of the way is to be believed, and factors by which bands are to be widened.
 
-    Of each sort of quantity; factors also near each ratio, unit and noise. Near is wide: curves that err most among
-    those near set a factor, and bands hold too much. Where a name tells the sort they are therefore calibrated once
-    more, by sort and ratio alone.
+    Both for each sort of quantity; factors also near each ratio, unit and noise. Near is wide: curves that err most
+    among those near set a factor, and bands hold too much. Where a name tells the sort they are therefore calibrated
+    once more, by sort and ratio alone. Where it tells none all of the way is believed, as smooth curves need.
     quantiles: (row, level), in units, as forecast by networks that were not trained on the row's task. task: (row,).
     """
     sort, far = sort_of(data.given), np.log(data.ratio)
     alike = [weight * np.where(sort == kind, 1.0, _OTHER) for kind in range(SORTS)]
-    kept = [_kept(quantiles[:, len(LEVELS) // 2], data.happened, each) for each in alike]
+    said = quantiles[:, len(LEVELS) // 2]
+    kept = [_kept(said, data.happened, each) if kind in _NAMED else 100 for kind, each in enumerate(alike)]
     prior = msgspec.structs.replace(prior, kept=kept)
     found = moved(quantiles, np.zeros(len(sort)), sort, prior)
     close = [_bell(far - np.log(ratio), _NEAR[0]) for ratio in _RATIOS]
