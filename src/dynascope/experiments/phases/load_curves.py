@@ -29,7 +29,6 @@ DEFAULTS: dict[str, Any] = {
     "size": 10,  # pixels of a side; 0 leaves them as they are
     "samples": 256,  # of each class for training; 0 takes all
     "tested": 0,  # of each class for testing; 0 takes all
-    "draw": 0,  # which of them: one draw for all runs, as in the paper, unless said otherwise
     "epochs": 100,
     "depth": 7,
     "width": 100,
@@ -40,8 +39,10 @@ SHARED = tuple(name for name in DEFAULTS if name not in ("slope", "dropout", "da
 _VALUES = {"cpu": 2**21, "cuda": 2**30}  # numbers that the features of all trials in one ensemble may take
 
 
-def train(pack: Sequence[Mapping[str, Any]]) -> list[xr.Dataset]:
+def train(pack: Sequence[Mapping[str, Any]], draw: int = 0) -> list[xr.Dataset]:
     """Train networks that share all but slope, dropout, data noise, learning rate and seed; one record for each.
+
+    draw: which images are taken; one draw for all runs, as in the paper, unless it is said
 
     A record holds, at the end of training and in evaluation mode, load = log(tr Σw/tr Σb) (3) and load_pinv =
     log tr(Σw Σb⁺) (S1) over (probe, layer), accuracy and loss over probe (train, test), all on clean data. Layer 0 is
@@ -52,7 +53,7 @@ def train(pack: Sequence[Mapping[str, Any]]) -> list[xr.Dataset]:
     ('probe', 'layer')
     """
     first = pack[0]
-    data = _data(first)
+    data = _data(first, draw)
     batch, steps = batches(len(data[0]), first["batch_size"], first["epochs"])
     column = {name: [each[name] for each in pack] for name in ("slope", "dropout", "data_noise", "learning_rate")}
     ensemble = networks.Ensemble(
@@ -128,8 +129,8 @@ def data_set(name: str, size: int, samples: int, tested: int = 0, draw: int = 0)
     return (x - centre) / deviation, y, (xt - centre) / deviation, yt
 
 
-def _data(settings: Mapping[str, Any]) -> Images:
-    return data_set(*(settings[name] for name in ("data", "size", "samples", "tested", "draw")))
+def _data(settings: Mapping[str, Any], draw: int = 0) -> Images:
+    return data_set(*(settings[name] for name in ("data", "size", "samples", "tested")), draw)
 
 
 def seconds(settings: Mapping[str, Any]) -> float:
@@ -169,7 +170,9 @@ phase_training = Workload(
 )
 
 
-def run_grid(grid: Mapping[str, Sequence[Any]], *, seeds: int | Sequence[int], fixed: Mapping[str, Any]) -> xr.Dataset:
+def run_grid(
+    grid: Mapping[str, Sequence[Any]], *, seeds: int | Sequence[int], fixed: Mapping[str, Any], draw: int = 0
+) -> xr.Dataset:
     """Train at every point of a grid, in this process, as many networks at once as suit the device.
 
     Returns what `train` records over the grid's axes, trial (the seeds), and then the axes of `train`.
@@ -188,7 +191,7 @@ def run_grid(grid: Mapping[str, Sequence[Any]], *, seeds: int | Sequence[int], f
         size = -(-len(members) // packs)  # packs of one size are compiled once
         for begin in range(0, len(members), size):
             chosen = members[begin : begin + size]
-            records = train([plan.tasks[index].configuration for index in chosen])
+            records = train([plan.tasks[index].configuration for index in chosen], draw)
             trained |= dict(zip(chosen, records, strict=True))
     stacked = xr.concat([trained[index] for index in range(len(plan.tasks))], "run")
     axes = {"trial" if name == "seed" else name: np.array(values) for name, values in plan.axes.items()}

@@ -35,8 +35,7 @@ def run(config: Config) -> xr.Dataset:
     """Train, and measure on training and on test samples."""
     fixed = {name: value for name, value in vars(config).items() if name not in ("rates", "learning_rate", "seeds")}
     runs = [
-        run_grid({"learning_rate": config.rates}, seeds=[seed], fixed=fixed | {"draw": seed})
-        for seed in range(config.seeds)
+        run_grid({"learning_rate": config.rates}, seeds=[seed], fixed=fixed, draw=seed) for seed in range(config.seeds)
     ]
     trained = xr.concat(runs, "trial")
     accuracy = trained["accuracy"].sel(probe="test").values
