@@ -232,7 +232,10 @@ def _opposite(record: xr.Dataset) -> Judgement:
 
 def _keeps_ratios(record: xr.Dataset) -> Judgement:
     cosine = record["aligned_cosine"].sel(simulated=["logits in logits", "isotropic in logits"]).rename(starts="trial")
-    note = "cosine with the networks' class means, strengths of L, then I; why less: figd8-margins"
+    note = (
+        "cosine with the networks' class means, strengths of L, then I; why less: figd8-margins, and with those of I "
+        "fig5-isotropic, classes are missed"
+    )
     return above(over_trials(cosine), _ALIKE, note=note)
 
 
