@@ -229,16 +229,17 @@ def tell(times: Times) -> None:
     noise = 1.4826 * float(np.median(np.abs(difference - np.median(difference)))) * math.sqrt(len(difference))
     share, around = difference.sum() / base, (times.before + times.after) / base
     print(
-        f"{times.measured.sum()} measurements in {TURN * len(difference)} steps; {times.before:.2f} s before the first "
-        f"step, {times.after:.2f} s after the last one"
+        f"{times.measured.sum()} of {len(difference)} turns of {TURN} steps hold a measurement; {times.before:.2f} s "
+        f"before the first step, {times.after:.2f} s after the last one"
     )
-    others = times.watched[~times.measured]
-    extra = times.watched[times.measured] - np.median(others)
-    error = 1.4826 * float(np.median(np.abs(others - np.median(others)))) * math.sqrt(len(extra))
-    print(
-        f"turns that hold one take {100 * extra.sum() / base:.2f} % longer (95 % interval ± {200 * error / base:.2f}), "
-        f"each by {np.median(extra) * TURN / np.median(others):.1f} steps"
-    )
+    if 0 < times.measured.sum() < len(difference):
+        others = times.watched[~times.measured]
+        extra = times.watched[times.measured] - np.median(others)
+        error = 1.4826 * float(np.median(np.abs(others - np.median(others)))) * math.sqrt(len(extra))
+        print(
+            f"these take {100 * extra.sum() / base:.2f} % longer (95 % interval ± {200 * error / base:.2f}), each by "
+            f"{np.median(extra) * TURN / np.median(others):.1f} steps"
+        )
     print(f"overhead by the monitor's own clock {100 * times.own:.2f} %")
     print(f"overhead from first to last step {100 * share:+.2f} % (95 % interval ± {200 * noise / base:.2f})")
     print(f"overhead with what comes before and after {100 * (share + around):+.2f} %")

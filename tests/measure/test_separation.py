@@ -313,3 +313,22 @@ def test_on_a_gpu():
     assert np.isclose(float(found), data_separation(x, labels), atol=1e-10)
     with pytest.raises(ValueError, match="labels must lie beside features"):
         data_separation(torch.as_tensor(x, device="cuda"), torch.as_tensor(x[:, 0]), kind="regression")
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+@pytest.mark.parametrize("spoilt", [np.nan, np.inf, -np.inf])
+def test_one_spoilt_number_among_many_is_found(name, spoilt):
+    """Reductions of large arrays are parted, and some libraries lose a NaN on the way."""
+    x = np.random.default_rng(0).normal(size=(60, 500))
+    x[7, 400] = spoilt
+    with pytest.raises(ValueError, match="got NaN or infinity in sample 7"):
+        data_separation(LIBRARIES[name](x), np.arange(60) % 3)
+
+
+def test_many_classes_are_measured_in_pieces_as_if_whole():
+    random = np.random.default_rng(0)
+    codes = random.permutation(np.arange(600) % 200)
+    x = random.normal(size=(600, 700)) + random.normal(size=(200, 700))[codes]
+    means = np.stack([x[codes == k].mean(0) for k in range(200)])[codes]
+    expected = np.log(((x - means) ** 2).sum() / ((means - x.mean(0)) ** 2).sum())
+    np.testing.assert_allclose(float(data_separation(x, codes)), expected, rtol=1e-12)

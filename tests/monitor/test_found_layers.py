@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from dynascope import watch
 from dynascope.measure.side_effects import undisturbed
 from dynascope.monitor.features import Layer, read_features, reduce
 from dynascope.monitor.layers import Wishes, find_layers
@@ -233,3 +234,26 @@ def test_logits_are_found_in_tuples_dicts_and_objects():
     for returned in ((torch.zeros(()), Output.logits), {"logits": Output.logits}, Output(), [Output.logits]):
         assert output_of(returned) is Output.logits
     assert np.isclose(float(Output.logits.sum()), 0)
+
+
+@pytest.mark.parametrize("samples", [1, 2, 43, 85, 127])
+def test_no_sample_is_left_to_a_pass_of_its_own(samples):
+    """Of large images few go through at once: networks that squeeze their outputs, or take statistics, need company."""
+    sizes = [part.stop - part.start for part, _ in Probe(torch.zeros(samples, 3, 32, 32), np.zeros(samples)).chunks()]
+    assert sum(sizes) == samples
+    assert min(sizes) > 1 or samples == 1
+    assert max(sizes) <= 42
+
+
+def test_the_largest_of_several_inputs_says_how_many_go_at_once():
+    inputs = {"length": torch.zeros(100), "image": torch.zeros(100, 3, 64, 64)}
+    assert max(len(part["image"]) for _, part in Probe(inputs, np.zeros(100)).chunks()) <= 16
+
+
+def test_double_precision_is_watched(recwarn):
+    model, (x, y) = mlp().double(), vectors()
+    with watch(model, probe=(x.double(), y), every=1) as run:
+        F.cross_entropy(model(x.double()), torch.as_tensor(y)).backward()
+        run.step(loss=1.0)
+    assert np.isfinite(run.record["gradient_norm"].values[-1])
+    assert not [each for each in recwarn if issubclass(each.category, RuntimeWarning)]

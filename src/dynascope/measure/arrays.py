@@ -147,8 +147,9 @@ def _require_finite(xp: Namespace, name: str, value: Array) -> None:
         raise ValueError(f"{name} must hold at least one sample, got shape {tuple(value.shape)}")
     if not xp.isdtype(value.dtype, "real floating"):
         return
-    # NaN is least and greatest of what holds it, so that no array of as many answers is made
-    if not all(bool(xp.isfinite(end)) for end in (xp.min(value), xp.max(value))):
+    # NaN is least and greatest of what holds it, so that no array of as many answers is made; in JAX it may be neither
+    ends = value if compat.is_jax_array(value) else xp.stack([xp.min(value), xp.max(value)])
+    if not bool(xp.all(xp.isfinite(ends))):
         rows = xp.reshape(value, (value.shape[0], -1))
         sample = int(np.argmin(to_numpy(xp.all(xp.isfinite(rows), axis=1))))
         raise ValueError(f"{name} must be finite everywhere, got NaN or infinity in sample {sample}")
@@ -231,17 +232,18 @@ def one_hot(xp: Namespace, array: Array, codes: np.ndarray, classes: int) -> Arr
     return like(xp, array, (codes[:, None] == np.arange(classes)).astype(np.float64))
 
 
-def pieces_of(array: Array) -> list[slice]:
+def pieces_of(array: Array, least: int = _NARROWEST) -> list[slice]:
     """Part (…, sample, feature) by features, so that each piece stays in a processor's cache: three times as fast.
 
-    On other devices it is one piece, since each one more is work to launch.
+    least: features of a piece, but for the last one. On other devices it is one piece, since each one more is work to
+    launch.
 
     >>> pieces_of(np.ones((2**12, 100)))
     [slice(0, 64, None), slice(64, 100, None)]
     """
     *rows, features = array.shape
     cached = "cpu" in str(getattr(array, "device", "cpu")).lower()
-    width = max(CACHED // math.prod(rows), _NARROWEST) if cached else features
+    width = max(CACHED // max(math.prod(rows), 1), least, _NARROWEST) if cached else max(features, 1)
     return [slice(first, min(first + width, features)) for first in range(0, features, width)]
 
 

@@ -74,16 +74,20 @@ def class_elasticity(
     return _summary(classes, rows)
 
 
-def at_once(inputs: torch.Tensor) -> int:
+def at_once(*inputs: torch.Tensor, most: int = _CHUNK[1]) -> int:
     """Samples per forward pass: fewer large ones on a CPU, whose cache then holds what layers make.
 
-    >>> at_once(torch.ones(100, 3, 32, 32)), at_once(torch.ones(100, 2))
-    (42, 256)
+    Passes are about equal, so that none is left with a sample alone, which some networks refuse. inputs: all that one
+    pass takes, sample by sample.
+
+    >>> at_once(torch.ones(100, 3, 32, 32)), at_once(torch.ones(43, 3, 32, 32)), at_once(torch.ones(100, 2))
+    (34, 22, 100)
     """
-    least, most = _CHUNK
-    if inputs.device.type != "cpu":
-        return most
-    return min(max(CACHED // max(inputs[:1].numel(), 1), least), most)
+    samples, size = max(len(inputs[0]), 1), most
+    for each in inputs:
+        if each.device.type == "cpu":
+            size = min(size, max(CACHED // max(each[:1].numel(), 1), _CHUNK[0]))
+    return -(-samples // -(-samples // size))
 
 
 @dataclass(frozen=True)

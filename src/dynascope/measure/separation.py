@@ -183,14 +183,13 @@ def class_split(xp: Namespace, x: Array, codes: Int[np.ndarray, " sample"], clas
 
 def _trace(xp: Namespace, x: Array, codes: np.ndarray, classes: int) -> LayerLoad:
     """(3), with ∂ tr(N Σw)/∂w_i = |r|² and ∂ tr(N Σb)/∂w_i = |m|² + 2 r·m, r = x_i − m, m the class mean."""
-    within, means_squared, mixed = np.zeros(len(codes)), np.zeros(classes), np.zeros(len(codes))
-    for part in pieces_of(x):
-        means, _, rest = class_split(xp, xp.astype(x[:, part], xp.float64), codes, classes)
+    within, between, signal = np.zeros(len(codes)), np.zeros(len(codes)), 0.0
+    for part in pieces_of(x, classes):
+        _, own, rest = class_split(xp, xp.astype(x[:, part], xp.float64), codes, classes)
         within += to_numpy(xp.sum(rest**2, axis=1))
-        means_squared += to_numpy(xp.sum(means**2, axis=1))
-        mixed += to_numpy(rest @ means.T)[np.arange(len(codes)), codes]
-    own = means_squared[codes]
-    return _log_ratio(float(within.sum()), float(own.sum()), within, own + 2 * mixed)
+        between += to_numpy(xp.sum(own * (own + 2 * rest), axis=1))
+        signal += float(to_numpy(xp.sum(own**2)))
+    return _log_ratio(float(within.sum()), signal, within, between)
 
 
 def _log_ratio(top: float, bottom: float, top_slope: np.ndarray, bottom_slope: np.ndarray) -> LayerLoad:

@@ -132,11 +132,11 @@ def curves(layers: Sequence[Tensor], codes: Tensor, classes: int) -> tuple[np.nd
     for each in layers:
         x = each.flatten(2)
         within, between = torch.zeros_like(kept), torch.zeros_like(kept)
-        for part in pieces_of(x):
-            means, _, rest = split(x[..., part].double(), members)
-            means = means - (sizes * means).sum(1, keepdim=True) / sizes.sum(1, keepdim=True)
+        for part in pieces_of(x, classes):
+            means, own, rest = split(x[..., part].double(), members)
+            own = own - (sizes * means).sum(1, keepdim=True) / sizes.sum(1, keepdim=True)
             within += kept * (rest**2).sum(-1)
-            between += (members * ((means**2).sum(-1)[:, None] + 2 * rest @ means.mT)).sum(-1)
+            between += kept * (own * (own + 2 * rest)).sum(-1)
         spread, signal = within.sum(1), between.sum(1)
         loads.append(torch.log(spread) - torch.log(signal))
         slopes.append(within / spread[:, None] - between / signal[:, None])

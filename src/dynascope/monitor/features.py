@@ -302,7 +302,7 @@ class _Pass:
         hits = [each.hits for each in outputs if each.hits is not None]
         return Features(
             hidden,
-            joined[-1] if joined else hidden[-1],  # what enters the readout, where there is one
+            joined[-1] if joined else hidden[-1],  # what enters the readout, where there is one and nothing is skipped
             torch.cat([each.kept for each in outputs]),
             torch.cat([each.losses for each in outputs]),
             torch.cat(hits) if hits else None,

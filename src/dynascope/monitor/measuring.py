@@ -167,6 +167,8 @@ def with_size(layers: Layers, features: Features) -> Layers:
 
 
 def _finite(tensor: torch.Tensor) -> bool:
+    if tensor.numel() == 0:
+        return True
     return bool(torch.isfinite(torch.stack(tensor.aminmax())).all())  # NaN is both; no array of as many answers
 
 

@@ -67,8 +67,8 @@ class Probe:
 
     def chunks(self, most: int | None = None) -> Iterator[tuple[slice, Inputs]]:
         """Pieces of the inputs, in order, and which samples they are; of some samples at most, if that is said."""
-        size = at_once(tensors_of(self.inputs)[0])
-        size = size if most is None else min(size, most)
+        tensors = tensors_of(self.inputs)
+        size = at_once(*tensors) if most is None else at_once(*tensors, most=most)
         for first in range(0, len(self), size):
             part = slice(first, min(first + size, len(self)))
             yield part, self.part(part)

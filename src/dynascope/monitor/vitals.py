@@ -293,7 +293,9 @@ def _here(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _norm(tensor: torch.Tensor, dim: int | None = None) -> torch.Tensor:
-    found: torch.Tensor = torch.linalg.vector_norm(tensor, dim=dim, dtype=torch.float32)
+    """In float32 at least: half precision overflows."""
+    exact = torch.promote_types(tensor.dtype, torch.float32)
+    found: torch.Tensor = torch.linalg.vector_norm(tensor, dim=dim, dtype=exact)
     return found
 
 

@@ -73,19 +73,17 @@ def _squares(config: Config) -> xr.Dataset:
         own = xr.Dataset({"square": squares, "relaxation": pull, "diffusion": mode["diffusion"].mean("time")})
         return own.reset_coords(drop=True).rename(trial="network").drop_vars("network")
 
-    def square(*given: Any, **options: Any) -> xr.DataArray:
-        return at_the_end(*given, **options)["square"]
-
     labelled = at_the_end("sgd", label_noise=LABEL)
-    stepped = xr.concat([square("langevin", dt) for dt in config.network_steps], "network_step")
+    stepped = xr.concat([at_the_end("langevin", dt)["square"] for dt in config.network_steps], "network_step")
+    finest = config.network_steps[-1]
     return xr.Dataset(
         {
-            "network_sgd": square("sgd"),
+            "network_sgd": at_the_end("sgd")["square"],
             "network_label": labelled["square"],
             "network_relaxation": labelled["relaxation"],
             "network_diffusion": labelled["diffusion"],
-            "network_isotropic": square("isotropic", config.network_steps[-1]),
-            "network_floor": square("isotropic", config.network_steps[-1], floor=FLOOR),
+            "network_isotropic": at_the_end("isotropic", finest)["square"],
+            "network_floor": at_the_end("isotropic", finest, floor=FLOOR)["square"],
             "network_langevin": stepped,
         },
         {"network_step": list(config.network_steps)},
@@ -218,9 +216,11 @@ def _unbalanced(record: xr.Dataset) -> Judgement:
 
 def _of_weights(record: xr.Dataset) -> Judgement:
     """The variance of an Ornstein–Uhlenbeck process with the diffusion and relaxation that the weights have."""
-    variance = record["network_diffusion"].mean() / (2 * record["network_relaxation"].mean())
-    ratio = _networks(record["network_label"]).scaled(1 / float(variance))
-    published = float(_NOISY.stationary_moments("published").variance / variance)
+    label, pull, noise = (record[f"network_{name}"] for name in ("label", "relaxation", "diffusion"))
+    variance = float(noise.mean() / (2 * pull.mean()))
+    each = label / label.mean() + pull / pull.mean() - noise / noise.mean()  # of mean 1, with the error of the ratio
+    ratio = _networks(float(label.mean()) / variance * each)
+    published = float(_NOISY.stationary_moments("published").variance) / variance
     note = f"mean square distance to s over D/(2κ) at the networks' own weights; rival: (18), {published:.3f}"
     return equal(ratio, 1.0, 3 * _RELAXATION * RATE / 2, rival=published, note=note)
 
