@@ -54,13 +54,13 @@ def calibrated(prior: Prior, quantiles: np.ndarray, data: Rows, weight: np.ndarr
     found = moved(quantiles, np.zeros(len(sort)), sort, prior)
     close = [_bell(far - np.log(ratio), _NEAR[0]) for ratio in _RATIOS]
     first = _holding(found, data.happened, task)
-    table = np.stack([_local(data, alike[kind], close, first) for kind in range(SORTS)])
+    table = _over_noise(np.stack([_local(data, alike[kind], close, first) for kind in range(SORTS)]))
     wide = widened(found, factors_of(_with(prior, table), data.ratio, data.given, data.last))
     second = _holding(wide, data.happened, task)
     for kind in _NAMED:
         again = np.stack([second(alike[kind] * near) for near in close], -1)  # (band, ratio)
         table[kind] *= again[:, None, None]
-    return _with(prior, table)
+    return _with(prior, _over_noise(table))
 
 
 def _kept(said: np.ndarray, happened: np.ndarray, weight: np.ndarray) -> int:
@@ -90,10 +90,14 @@ def _local(
     return table
 
 
+def _over_noise(table: np.ndarray) -> np.ndarray:
+    """Factors of at least 1 at the first ratio: close ahead all is noise, whose width is known."""
+    return np.concatenate([np.maximum(table[..., :1], 1.0), table[..., 1:]], -1)
+
+
 def _with(prior: Prior, table: np.ndarray) -> Prior:
     """What was learnt, with factors (sort, band, noise, unit, ratio)."""
-    least = np.where(np.arange(table.shape[-1]) == 0, 1.0, 0.0)  # close ahead all is noise, whose width is known
-    percent = (100 * np.maximum(table, least)).round().astype(int).tolist()
+    percent = (100 * table).round().astype(int).tolist()
     return msgspec.structs.replace(
         prior, ratios=list(_RATIOS), units=list(_UNITS), noises=list(_NOISES), factors=percent
     )
