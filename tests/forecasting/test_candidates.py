@@ -6,7 +6,7 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import curve_fit
 
 from dynascope import Multilinear
-from dynascope.forecasting.candidates import CANDIDATES, candidates_after
+from dynascope.forecasting.candidates import CANDIDATES, candidates_after, schedule
 from dynascope.forecasting.candidates.earlier import Known
 from dynascope.forecasting.candidates.powers import POWER
 from dynascope.forecasting.candidates.schedule import MULTI_POWER, MultiPower, law, learn_law
@@ -111,6 +111,21 @@ def test_the_law_of_earlier_runs_is_learnt_and_used():
     end = np.array([step[-1] / step[now][-1]])
     assert found.fit(seen, end).mean[0, 0] == pytest.approx(value[-1], abs=0.02)
     assert abs(MULTI_POWER.fit(seen, end).mean[0, 0] - value[-1]) > 0.03
+
+
+def test_the_law_doubts_what_decays_will_give_more_than_its_way():
+    step, value, rate = _paced(0.5, 1.0, 0)
+    now = step < 1000
+    scale = step[now][-1]
+    seen = Seen(step[now] / scale, value[now][None], pace_of(step, rate, 0.0, scale), scale)
+    before, after = np.array([1180.0, step[-1]]) / scale  # the rate begins to fall at 1200
+    found = MULTI_POWER.fit(seen, np.array([before, after]))
+    way = np.abs(found.mean[0] - seen.last)
+    assert found.doubt[0, 0] == pytest.approx(schedule._DOUBT[0] * way[0])
+    assert schedule._DOUBT[0] * way[1] + 0.01 < found.doubt[0, 1] < sum(schedule._DOUBT) * 2 * way[1]
+    known = Known(step, value, pace_of(step, rate, 0.0, 1.0))
+    earlier = candidates_after((known,), MULTI_POWER)[-1].fit(seen, np.array([before, after]))
+    np.testing.assert_allclose(earlier.doubt, found.doubt / 2)
 
 
 def test_a_run_of_another_schedule_is_no_example():

@@ -111,6 +111,22 @@ def test_infinite_values_are_gaps():
     np.testing.assert_array_equal(read_curves({"step": [0, 1], "loss": [1.0, math.inf]})[0].value, [1.0, math.nan])
 
 
+@pytest.mark.parametrize(
+    ("beside", "asked", "told"),
+    [
+        ({}, "loss", 0.0),
+        ({"val_loss": [2.0, 1.0]}, "loss", -1.0),
+        ({"val_loss": [2.0, 1.0]}, "val_loss", 1.0),
+        ({"eval/accuracy": [0.1, 0.2]}, "loss", 0.0),
+        ({"accuracy": [0.1, 0.2], "test/accuracy": [0.1, 0.2]}, "accuracy", -1.0),
+        ({"lr": [0.1, 0.1], "Train/accuracy": [0.1, 0.2]}, "accuracy", -1.0),
+    ],
+)
+def test_logs_tell_what_a_quantity_is_measured_on(beside, asked, told):
+    (curve,) = read_curves({"step": [0, 1], "loss": [2.0, 1.0]} | beside, asked)
+    assert (curve.name, curve.told) == (asked, told)
+
+
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory):
     """A run that is told its loss, and writes to TensorBoard too."""
@@ -131,7 +147,7 @@ def test_watched_runs(watched):
     sources = [run, run.record, folder / "run", str(folder / "run" / "record.nc"), folder / "events"]
     for source in sources:
         (curve,) = read_curves(source)
-        assert (curve.step.tolist(), curve.name) == ([2, 4, 6, 8], "loss")
+        assert (curve.step.tolist(), curve.name, curve.told) == ([2, 4, 6, 8], "loss", -1.0)
         np.testing.assert_allclose(curve.value, [1 / 2, 1 / 4, 1 / 6, 1 / 8])
         np.testing.assert_allclose(curve.rate, 0.1)
     (accuracy,) = read_curves(run, "accuracy")

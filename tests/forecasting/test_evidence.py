@@ -9,7 +9,7 @@ import pytest
 from scipy.special import ndtri
 
 from dynascope.experiments.forecasts.sets import planted
-from dynascope.forecasting import calibrating, learning
+from dynascope.forecasting import calibrating, evidence, learning
 from dynascope.forecasting.candidates import CANDIDATES
 from dynascope.forecasting.evidence import BANDS, LEVELS, NUMBERS, PRIOR, SORTS, TOLD, Mixture, bands, load_prior
 from dynascope.forecasting.seen import Kind
@@ -152,6 +152,34 @@ def test_bands_of_what_a_name_tells_hold_where_curves_near_differ(lesson):
     assert inside[1] > inside[0] + 0.02
 
 
+def test_bands_of_curves_whose_rate_changes_are_calibrated_apart(lesson):
+    """Where nothing is said of them: with a learning rate that changes they err by half, others by twice as much."""
+    rng = np.random.default_rng(3)
+    paced = np.arange(8000) % 2 == 1
+    happened = np.where(paced, 0.5, 2.0) * rng.standard_normal(8000)
+    normal = np.broadcast_to(ndtri(np.array(LEVELS)), (8000, len(LEVELS)))
+    prior = learning.learn(lesson, np.ones(len(lesson.last)), steps=1)
+    rows = _planted_rows(lesson, 8000, 0.0, happened)
+    rows.given.common[:, evidence._PACED] = paced
+    found = calibrating.calibrated(prior, normal, rows, np.ones(8000), np.arange(8000) // 2 % 40)
+    one = np.ones((8000, 1))
+    band = bands(Mixture(one, rows.last[:, None], one), rows.given, rows.last, found, 2.0) - rows.last[:, None]
+    inside = (band[:, 1] <= happened) & (happened <= band[:, -2])
+    np.testing.assert_allclose([inside[paced].mean(), inside[~paced].mean()], 0.8, atol=0.04)
+
+
+def test_what_candidates_doubt_widens_their_part_of_the_forecast_alone(lesson):
+    given = lesson.given
+    doubted = replace(given, doubt=np.where(np.arange(len(CANDIDATES)) == 3, 4.0, 0.0) + 0 * given.doubt)
+    plain, wide = (evidence.mixture(each, lesson.last, load_prior()) for each in (given, doubted))
+    others = np.arange(len(CANDIDATES) + 1) != 3
+    np.testing.assert_array_equal(wide.width[:, others], plain.width[:, others])
+    np.testing.assert_allclose(wide.width[:, 3], np.hypot(plain.width[:, 3], 4 * given.unit))
+    np.testing.assert_array_equal(wide.weight, plain.weight)
+    again = replace(lesson, given=doubted).forecast(load_prior())  # as it is calibrated
+    np.testing.assert_array_equal(again.width, lesson.forecast(load_prior()).width)
+
+
 def test_bands_beyond_the_table_are_those_of_its_edge(lesson):
     prior = load_prior()
     one = np.ones((len(lesson.last), 1))
@@ -181,7 +209,7 @@ def test_names_of_every_other_curve_are_forgotten():
 def test_what_ships_suits_the_candidates_and_stays_small():
     prior = load_prior()
     assert len(prior.candidates) == len(CANDIDATES)
-    assert PRIOR.stat().st_size < 16_000
+    assert PRIOR.stat().st_size < 18_000
     assert np.shape(prior.factors) == (SORTS, len(BANDS), *map(len, (prior.noises, prior.units, prior.ratios)))
     assert (np.array(prior.factors) > 0).all()
     assert len(prior.kept) == SORTS

@@ -308,7 +308,7 @@ def test_trials_of_a_record_are_forecast_each():
     result = _sound(forecast(record, until=2000, reach=1.9))
     assert result["loss"].dims == ("trial", "step", "quantile")
     assert result["reached"].dims == ("trial", "step")
-    alone = forecast({"step": STEP[:SEEN], "loss": values[1]}, until=2000)
+    alone = forecast({"step": STEP[:SEEN], "train_loss": values[1]}, until=2000)
     np.testing.assert_allclose(result["loss"][1], alone["loss"], rtol=1e-9)
     assert result.attrs["refused"] == "not learning: loss has not changed by more than its noise"
     assert [bool(each) for each in result["refused"].values] == [place == 2 for place in range(7)]

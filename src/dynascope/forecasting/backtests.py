@@ -30,8 +30,22 @@ class Backtests:
         return np.einsum("cok,o->ck", self.size, near), np.einsum("cok,o->ck", self.bias, near)
 
 
-def continue_all(seen: Seen, ahead: np.ndarray, candidates: Sequence[Candidate]) -> tuple[np.ndarray, ...]:
-    """Mean and spread (curve, candidate, time), plain fits and misfits of all candidates; NaN where one says nothing.
+@dataclass(frozen=True)
+class Said:
+    """What candidates say side by side, as `Fit` has it; NaN where one says nothing, and no doubt.
+
+    mean, spread, plain, doubt: (curve, candidate, time); misfit: (curve, candidate)
+    """
+
+    mean: np.ndarray
+    spread: np.ndarray
+    plain: np.ndarray
+    doubt: np.ndarray
+    misfit: np.ndarray
+
+
+def continue_all(seen: Seen, ahead: np.ndarray, candidates: Sequence[Candidate]) -> Said:
+    """Let all candidates continue curves.
 
     Means stay within reach: some times as far from the last value as the curve has come, or would have in so many times
     its time, but for those of earlier runs, which have seen what comes; and not below what the curve cannot go below.
@@ -47,8 +61,11 @@ def continue_all(seen: Seen, ahead: np.ndarray, candidates: Sequence[Candidate])
     bold = np.array([isinstance(each, Earlier) for each in candidates])[:, None]
     longer = np.maximum(np.log(ahead) / -np.log(np.clip(seen.x[0], BEGUN, 0.999)), 1.0)
     far = 1.0 if seen.begin else _REACH  # the short piece of a late log says less
-    reach = np.where(bold, np.inf, far * seen.range[:, None, None] * longer)
-    return np.maximum(np.clip(mean, last - reach, last + reach), seen.least[:, None, None]), spread, plain, misfit
+    reach = far * seen.range[:, None, None] * longer
+    further = np.where(bold, np.inf, reach)
+    mean = np.maximum(np.clip(mean, last - further, last + further), seen.least[:, None, None])
+    doubt = np.stack([np.zeros_like(blank) if each is None else each.doubt for each in fits], 1)
+    return Said(mean, spread, plain, np.minimum(doubt, reach), misfit)
 
 
 def backtest(seen: Seen, candidates: Sequence[Candidate]) -> Backtests | None:
@@ -66,7 +83,7 @@ def backtest(seen: Seen, candidates: Sequence[Candidate]) -> Backtests | None:
             continue
         then = float(seen.x[records - 1])
         late = seen.x >= then + _LATE * (1 - then)
-        mean = continue_all(seen.first(records), seen.x[late] / then, candidates)[0]
+        mean = continue_all(seen.first(records), seen.x[late] / then, candidates).mean
         error = mean - seen.y[:, None, late]
         ratios.append(1 / then)
         sizes.append(np.abs(error).mean(-1))

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -10,6 +10,7 @@ import xarray as xr
 
 from dynascope.checks import Given, path_of
 from dynascope.forecasting.logs import Log, Series, read_log, require_increasing, table
+from dynascope.forecasting.names import told_by
 from dynascope.monitor.journal import is_run
 from dynascope.monitor.reading import open_run
 from dynascope.schema import content_of, parse_json
@@ -28,7 +29,8 @@ class Curve:
     step: (record,), increasing
     value: (record,), NaN where it was lost or not finite
     rate: learning rate at these steps (record,), or None where it is not known
-    name: of the quantity
+    name: of the quantity, as it was asked for
+    told: 1 where it is measured on data that is not trained on, −1 on what is, 0 where that is not known
 
     >>> Curve(np.array([0.0, 10.0]), np.array([2.0, 1.5]), None, "loss").name
     'loss'
@@ -38,6 +40,7 @@ class Curve:
     value: np.ndarray
     rate: np.ndarray | None
     name: str
+    told: float = 0.0
 
 
 @runtime_checkable
@@ -90,8 +93,9 @@ def read_curves(run: Given[Source], quantity: Given[str | None] = None) -> list[
 
 
 def _of_log(log: Log, asked: str) -> Curve:
-    step, value = log.values(log.named(asked))
-    return _curve(step, value, log.rates(), asked, log.place)
+    column = log.named(asked)
+    curve = _curve(*log.values(column), log.rates(), asked, log.place)
+    return replace(curve, told=told_by(column, log.names))
 
 
 def _curve(step: np.ndarray, value: np.ndarray, rates: Series | None, name: str, place: str) -> Curve:
@@ -123,7 +127,8 @@ def _of_record(record: xr.Dataset, asked: str, place: str) -> list[Curve]:
         kept = finite | ~unmeasured
         series = (step[known], rate[known]) if known.any() else None
         curves.append(_curve(step[kept], np.where(finite, value, np.nan)[kept], series, asked, place))
-    return curves
+    told = told_by(str(values.name), map(str, record.data_vars))
+    return [replace(each, told=told) for each in curves]
 
 
 def _variable(record: xr.Dataset, asked: str, place: str) -> xr.DataArray:

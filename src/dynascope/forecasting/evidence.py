@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from dynascope.forecasting.backtests import Backtests, backtest, continue_all
+from dynascope.forecasting.backtests import Backtests, Said, backtest, continue_all
 from dynascope.forecasting.candidates import CANDIDATES
 from dynascope.forecasting.candidates.earlier import settled
 from dynascope.forecasting.candidates.shapes import Candidate
@@ -25,13 +25,12 @@ LEVELS = (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975)
 PRIOR = Path(__file__).with_name("prior.json")
 NUMBERS = ("inputs", "offsets", "outputs", "candidates", "wide")  # that are learnt
 BANDS = (0.5, 0.8, 0.95)  # between levels that lie as far from the middle
-_SHARE, TOLD = 10, -1  # places among the common clues of whether it is a share, and of what the name tells
-SORTS = 6  # of quantities: trained on, not said, not trained on; each no share, or one
+# places among the common clues of whether the learning rate changes, whether it is a share, and what the name tells
+_PACED, _SHARE, TOLD = 7, 10, -1
+SORTS = 7  # of quantities: trained on, not said, not trained on; each no share, or one; and `_WITH_RATE`
+_WITH_RATE = 6  # no share, nothing said, and the learning rate changes
 _QUIET = 1e-3  # units: noise below which curves are equally smooth
 _SILENT = -1e9  # score of a candidate that says nothing
-# Of the way ahead: what the law and earlier runs err by besides, for few such runs teach. Set where language models of
-# one size were forecast by nothing, and by those of another.
-DOUBT = (0.25, 0.09)
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,7 @@ class Clues:
     noise: of the records that were seen, in units: nothing is forecast better than that, (curve,)
     unit: what the last value was wrong by in the past, about, (curve,)
     plain: what each candidate says as everybody fits it, (curve, candidate)
+    doubt: how far off each may be besides, in units, (curve, candidate)
     """
 
     own: np.ndarray
@@ -51,6 +51,7 @@ class Clues:
     noise: np.ndarray
     unit: np.ndarray
     plain: np.ndarray
+    doubt: np.ndarray
 
 
 class Prior(msgspec.Struct, frozen=True):
@@ -106,13 +107,10 @@ class Mixture:
 def clues(seen: Seen, ahead: np.ndarray, candidates: Sequence[Candidate] = CANDIDATES) -> list[Clues]:
     """Collect what is known of the forecast at each time ahead."""
     candidates = settled(candidates, seen, ahead)
-    mean, spread, plain, misfit = continue_all(seen, ahead, candidates)
+    said = continue_all(seen, ahead, candidates)
     tests = backtest(seen, candidates)
     unit = _unit(seen, tests)[:, None]
-    return [
-        _clues(seen, float(time), mean[:, :, place], spread[:, :, place], misfit, tests, unit, plain[:, :, place])
-        for place, time in enumerate(ahead)
-    ]
+    return [_clues(seen, float(time), number, said, tests, unit) for number, time in enumerate(ahead)]
 
 
 def _unit(seen: Seen, tests: Backtests | None) -> np.ndarray:
@@ -121,16 +119,11 @@ def _unit(seen: Seen, tests: Backtests | None) -> np.ndarray:
     return np.asarray(0.8 * erred + 0.2 * seen.noise + 0.02 * seen.range + least)
 
 
-def _clues(
-    seen: Seen,
-    time: float,
-    mean: np.ndarray,
-    spread: np.ndarray,
-    misfit: np.ndarray,
-    tests: Backtests | None,
-    unit: np.ndarray,
-    plain: np.ndarray,
-) -> Clues:
+def _clues(seen: Seen, time: float, number: int, said: Said, tests: Backtests | None, unit: np.ndarray) -> Clues:
+    """What is known of the forecast at a time, the so manieth of those that were asked for."""
+    columns = (said.mean, said.spread, said.plain, said.doubt)
+    mean, spread, plain, doubt = (each[:, :, number] for each in columns)
+    doubt = doubt / unit
     size, bias = (np.ones_like(mean), np.zeros_like(mean)) if tests is None else tests.at(time)
     if tests is not None:
         size, bias = size / unit, bias / unit
@@ -142,7 +135,7 @@ def _clues(
         np.arcsinh(place),
         np.arcsinh(place - middle),
         np.log1p(spread / unit),
-        np.log(misfit) / 4,
+        np.log(said.misfit) / 4,
     ]
     one, pace = np.ones(len(mean)), seen.pace
     past, future = (0.0, 0.0) if pace is None else (pace.changes(0.0, 1.0), pace.changes(1.0, time))
@@ -167,19 +160,16 @@ def _clues(
         seen.moment(seen.y.argmin(1)),
         seen.kind.told * one,
     ]
-    return Clues(np.nan_to_num(np.stack(own, -1)), np.stack(common, -1), place, seen.noise / unit, unit, plain)
+    return Clues(np.nan_to_num(np.stack(own, -1)), np.stack(common, -1), place, seen.noise / unit, unit, plain, doubt)
 
 
-def mixture(given: Clues, last: np.ndarray, prior: Prior, *, doubt: tuple[float, float] = DOUBT) -> Mixture:
-    """Weigh candidates. The last part is a wide one about the last value, for what no candidate foresees.
-
-    doubt: 0 where levels are calibrated, which would take it back.
-    """
+def mixture(given: Clues, last: np.ndarray, prior: Prior) -> Mixture:
+    """Weigh candidates. The last part is a wide one about the last value, for what no candidate foresees."""
     numbers = {name: np.asarray(getattr(prior, name)) for name in NUMBERS}
     score, width, place = parts(
         numbers, given.own, given.common, np.nan_to_num(given.place), np.isfinite(given.place), given.noise, xp=np
     )
-    width[:, -3:-1] = np.hypot(width[:, -3:-1], np.array(doubt) * place[:, -3:-1])  # the wide part is behind them
+    width[:, :-1] = np.hypot(width[:, :-1], given.doubt)  # the wide part is behind them
     odds = np.exp(score - score.max(1, keepdims=True))
     unit = given.unit[:, None]
     return Mixture(odds / odds.sum(1, keepdims=True), last[:, None] + unit * place, unit * width)
@@ -214,7 +204,8 @@ def noise_of(noise: np.ndarray) -> np.ndarray:
 
 def sort_of(given: Clues) -> np.ndarray:
     """Which of `SORTS` quantities are, (curve,)."""
-    return np.asarray(given.common[:, TOLD] + 1 + 3 * given.common[:, _SHARE]).astype(int)
+    told, share, paced = (given.common[:, place] for place in (TOLD, _SHARE, _PACED))
+    return np.where((told == 0) & (share == 0) & (paced == 1), _WITH_RATE, told + 1 + 3 * share).astype(int)
 
 
 def bands(mixed: Mixture, given: Clues, last: np.ndarray, prior: Prior, ratio: float) -> np.ndarray:

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
@@ -16,6 +16,7 @@ from dynascope.forecasting.curves import Curve, Source, read_curves
 from dynascope.forecasting.evidence import LEVELS, Prior, bands, clues, load_prior, mixture, with_noise
 from dynascope.forecasting.known import Library, library
 from dynascope.forecasting.logs import Series
+from dynascope.forecasting.names import words_of
 from dynascope.forecasting.refusals import refusal
 from dynascope.forecasting.schedules import Schedule, future_rates
 from dynascope.forecasting.seen import Kind, lay_out, rounded
@@ -38,8 +39,6 @@ _OWN = (
     "refused",
     "happened",
 )
-_HELD_OUT = ("test", "val", "valid", "validation", "eval", "evaluation", "dev", "heldout")
-_TRAINED = ("train", "training", "batch")
 _RISING = ("accuracy", "acc", "auc", "f1", "bleu", "precision", "recall", "score", "reward", "return")
 _WIDER = 2.0  # bands of what is refused, over what they would be
 _FURTHEST = 1e6  # times the time seen: what lies further is as it is there
@@ -124,7 +123,7 @@ def _cut(curve: Curve, share: float, until: float | None) -> Curve:
             f"seen must be a share below 1 that leaves records to judge by, got {share!r} of {len(curve.step)} records"
         )
     rate = None if curve.rate is None else curve.rate[:count]
-    return Curve(curve.step[:count], curve.value[:count], rate, curve.name)
+    return replace(curve, step=curve.step[:count], value=curve.value[:count], rate=rate)
 
 
 def _rates(curve: Curve) -> Schedule | None:
@@ -191,9 +190,9 @@ def _asked(curve: Curve, end: float, schedule: Schedule | None) -> _Question:
     known = rates is not None or curve.rate is None
     finite = np.isfinite(curve.value)
     unit = _unit(curve.value[finite])
-    reason = refusal(Curve(curve.step, curve.value / unit, curve.rate, curve.name), rising=rising, rates_known=known)
+    reason = refusal(replace(curve, value=curve.value / unit), rising=rising, rates_known=known)
     factor = (-1.0 if rising else 1.0) / unit
-    held = Curve(curve.step[finite], factor * curve.value[finite], None, curve.name)
+    held = replace(curve, step=curve.step[finite], value=factor * curve.value[finite], rate=None)
     futures = (rates,) if known else tuple(future_rates(each, curve, end) for each in _SCENARIOS)
     return _Question(curve, held, _steps(float(curve.step[-1]), end), futures, reason, factor)
 
@@ -214,7 +213,7 @@ def _answers(questions: list[_Question], earlier: Library | None, prior: Prior) 
         for begin in range(0, len(places), _AT_ONCE):
             part = places[begin : begin + _AT_ONCE]
             first, values = questions[part[0]], [questions[place].held.value for place in part]
-            kind = Kind(told_by(first.curve.name), np.array([questions[place].least for place in part]))
+            kind = Kind(first.curve.told, np.array([questions[place].least for place in part]))
             runs = [_quantiles(first, values, each, kind, earlier, prior) for each in first.futures]
             held = _envelope([each for each, _ in runs])
             found |= {place: (held[row], runs[0][1][row]) for row, place in enumerate(part)}
@@ -256,27 +255,13 @@ def is_rising(curve: Curve) -> bool:
     >>> is_rising(Curve(np.arange(2.0), np.array([0.5, 0.4]), None, "test_accuracy"))
     True
     """
-    words = _words(curve.name)
+    words = words_of(curve.name)
     if any(word in _RISING for word in words):
         return True
     if any(word in ("loss", "error", "perplexity", "ppl", "nll", "mse", "cost") for word in words):
         return False
     value = curve.value[np.isfinite(curve.value)]
     return bool(len(value) > 1 and value[-1] > value[0])
-
-
-def _words(name: str) -> list[str]:
-    return name.lower().replace("/", "_").replace("-", "_").replace(".", "_").split("_")
-
-
-def told_by(name: str) -> float:
-    """What a name tells: 1 for data that is not trained on, −1 for data that is, 0 if it says nothing.
-
-    >>> told_by("val/loss"), told_by("train_accuracy"), told_by("loss")
-    (1.0, -1.0, 0.0)
-    """
-    words = _words(name)
-    return float(any(each in _HELD_OUT for each in words)) - float(any(each in _TRAINED for each in words))
 
 
 def _steps(last: float, end: float) -> np.ndarray:
@@ -341,7 +326,7 @@ def _most(curve: Curve) -> float:
     value = curve.value[np.isfinite(curve.value)]
     if not is_rising(curve) or value.min() < 0:
         return np.inf
-    return 1.0 if value.max() <= 1 else 100.0 if value.max() <= 100 and "accuracy" in _words(curve.name) else np.inf
+    return 1.0 if value.max() <= 1 else 100.0 if value.max() <= 100 and "accuracy" in words_of(curve.name) else np.inf
 
 
 def _reached(found: np.ndarray, goal: float, rising: bool) -> np.ndarray:

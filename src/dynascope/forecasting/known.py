@@ -3,7 +3,7 @@
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -76,7 +76,8 @@ def library(like: Given[str | os.PathLike[str] | Sequence[Source]], quantity: Gi
 def _finite(curve: Curve) -> Curve:
     """The records that are there."""
     kept = np.isfinite(curve.value)
-    return Curve(curve.step[kept], curve.value[kept], None if curve.rate is None else curve.rate[kept], curve.name)
+    rate = None if curve.rate is None else curve.rate[kept]
+    return replace(curve, step=curve.step[kept], value=curve.value[kept], rate=rate)
 
 
 def _named(like: object) -> str:

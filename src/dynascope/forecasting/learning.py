@@ -67,8 +67,8 @@ class Rows:
 
     def forecast(self, prior: Prior) -> Mixture:
         """What the network says, in units from the last value, without doubt: calibration would take it back."""
-        in_units = replace(self.given, unit=np.ones(len(self.last)))
-        return mixture(in_units, np.zeros(len(self.last)), prior, doubt=(0.0, 0.0))
+        given, one = self.given, np.ones(len(self.last))
+        return mixture(replace(given, unit=one, doubt=0 * given.doubt), 0 * one, prior)
 
 
 def cut(group: Group, share: float) -> tuple[Seen, float]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dynascope.forecasting.candidates.schedule import MULTI_POWER, MultiPower
-from dynascope.forecasting.candidates.shapes import Candidate, Fit, least_squares, mixed
+from dynascope.forecasting.candidates.shapes import Candidate, Fit, least_squares, mixed, odds_of
 from dynascope.forecasting.pace import Pace
 from dynascope.forecasting.seen import Seen
 
@@ -55,12 +55,12 @@ class Earlier:
         _, plain, misfit, height = least_squares(seen, past, future, trust=False)
         stretch = np.clip((height + 1) / 2, *_STRETCH)  # half of what the past says: it shows little of the slope ahead
         continued = seen.level[:, None, None] + stretch[..., None] * (future - (past @ seen.recent)[:, None])
-        found = mixed(seen, continued, plain, misfit, 0.0)
+        found = mixed(odds_of(seen, misfit), continued, plain, misfit)
         by_law = self.law.fit(seen, ahead)
         if by_law is None:
             return found
         apart = np.hypot(found.spread / 2, by_law.spread / 2) + np.abs(found.mean - by_law.mean) / 2
-        return Fit((found.mean + by_law.mean) / 2, apart, found.plain, found.misfit)
+        return Fit((found.mean + by_law.mean) / 2, apart, found.plain, found.misfit, by_law.doubt / 2)
 
 
 @dataclass(frozen=True)

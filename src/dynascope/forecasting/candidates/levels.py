@@ -19,7 +19,8 @@ class Level:
     def fit(self, seen: Seen, ahead: np.ndarray) -> Fit:
         """Continue curves."""
         value = np.repeat(self.read(seen)[:, None], len(ahead), 1)
-        return Fit(value, np.zeros_like(value), value, np.ones(len(value)))
+        zero = np.zeros_like(value)
+        return Fit(value, zero, value, np.ones(len(value)), zero)
 
 
 LAST = Level("last value", lambda seen: seen.last)

@@ -25,7 +25,8 @@ class Line:
         weights = np.stack([each if each.sum() >= _FEW else np.ones_like(each) for each in later]).astype(float)
         shape = [np.repeat(self.scale(each)[None], len(weights), 0) for each in (seen.x, ahead)]
         continued, plain, misfit, _ = least_squares(seen, shape[0], shape[1], weights)
-        return Fit(continued[:, 1], continued.std(1), plain[:, 0], misfit[:, 1])
+        mean = continued[:, 1]
+        return Fit(mean, continued.std(1), plain[:, 0], misfit[:, 1], np.zeros_like(mean))
 
 
 LINE = Line("line", np.asarray, (0.0, 0.5, 0.75))

@@ -6,7 +6,7 @@ in the future, where nothing was seen of it. So there are no starting values, no
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
 
@@ -26,12 +26,14 @@ class Fit:
     mean: where it goes on from its present level, (curve, time); spread: standard deviation over shapes that fit alike
     plain: the one shape of least squares as it is, as everybody fits it, (curve, time)
     misfit: its mean square over the curve's variance, (curve,)
+    doubt: how far off it may be besides, which nothing in the past shows, (curve, time)
     """
 
     mean: np.ndarray
     spread: np.ndarray
     plain: np.ndarray
     misfit: np.ndarray
+    doubt: np.ndarray
 
 
 class Candidate(Protocol):
@@ -76,33 +78,38 @@ def product(*axes: np.ndarray) -> np.ndarray:
     return np.stack([each.ravel() for each in np.meshgrid(*axes, indexing="ij")], -1)
 
 
-def weigh(seen: Seen, past: np.ndarray, future: np.ndarray, log_prior: np.ndarray) -> Fit:
+def weigh(
+    seen: Seen, past: np.ndarray, future: np.ndarray, log_prior: np.ndarray, doubted: np.ndarray | None = None
+) -> Fit:
     """Fit level and height of each shape to each curve, and weigh shapes. past: (shape, record); future: (shape, time).
 
+    doubted: how far off each shape may be besides, in units of its height, (shape, time)
     >>> seen = Seen(np.array([0.25, 0.5, 0.75, 1.0]), np.array([[4.0, 3.0, 2.0, 1.0]]))
     >>> weigh(seen, seen.x[None], np.array([[1.25]]), np.zeros(1)).mean.round(6).tolist()
     [[0.0]]
     """
-    continued, plain, misfit, _ = least_squares(seen, past, future)
+    continued, plain, misfit, height = least_squares(seen, past, future)
     ahead = np.abs(future - past[:, -1:])[:, -1] / (past.std(1) + 1e-300)
-    return mixed(seen, continued, plain, misfit, log_prior - _UNSEEN * np.log1p(ahead))
+    odds = odds_of(seen, misfit, log_prior - _UNSEEN * np.log1p(ahead))
+    found = mixed(odds, continued, plain, misfit)
+    return found if doubted is None else replace(found, doubt=np.abs((odds * height) @ doubted))
 
 
-def mixed(
-    seen: Seen, continued: np.ndarray, plain: np.ndarray, misfit: np.ndarray, log_prior: np.ndarray | float
-) -> Fit:
-    """Mean over shapes by their odds: by what they leave of each curve, and a prior (shape,).
-
-    The plain fit is that of the least misfit.
-    """
+def odds_of(seen: Seen, misfit: np.ndarray, log_prior: np.ndarray | float = 0.0) -> np.ndarray:
+    """How far each shape is believed: by what it leaves of each curve, and a prior (shape,); (curve, shape)."""
     log_odds = -0.5 * min(len(seen.x), _RECORDS) * np.log(misfit) + log_prior
     odds = np.exp(log_odds - log_odds.max(1, keepdims=True))
-    odds /= odds.sum(1, keepdims=True)
+    return np.asarray(odds / odds.sum(1, keepdims=True))
+
+
+def mixed(odds: np.ndarray, continued: np.ndarray, plain: np.ndarray, misfit: np.ndarray) -> Fit:
+    """Mean over shapes by their odds (curve, shape). The plain fit is that of the least misfit."""
     mean = np.einsum("cs,cst->ct", odds, continued)
     square = np.einsum("cs,cst->ct", odds, continued**2)
     best = misfit.argmin(1)[:, None]
     chosen = np.take_along_axis(plain, best[..., None], 1)[:, 0]
-    return Fit(mean, np.sqrt(np.maximum(square - mean**2, 0)), chosen, np.take_along_axis(misfit, best, 1)[:, 0])
+    least = np.take_along_axis(misfit, best, 1)[:, 0]
+    return Fit(mean, np.sqrt(np.maximum(square - mean**2, 0)), chosen, least, np.zeros_like(mean))
 
 
 def least_squares(
