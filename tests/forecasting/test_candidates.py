@@ -6,7 +6,7 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import curve_fit
 
 from dynascope import Multilinear
-from dynascope.forecasting.candidates import CANDIDATES, candidates_after, schedule
+from dynascope.forecasting.candidates import CANDIDATES, candidates_after, earlier, schedule
 from dynascope.forecasting.candidates.earlier import Known
 from dynascope.forecasting.candidates.powers import POWER
 from dynascope.forecasting.candidates.schedule import MULTI_POWER, MultiPower, law, learn_law
@@ -124,8 +124,34 @@ def test_the_law_doubts_what_decays_will_give_more_than_its_way():
     assert found.doubt[0, 0] == pytest.approx(schedule._DOUBT[0] * way[0])
     assert schedule._DOUBT[0] * way[1] + 0.01 < found.doubt[0, 1] < sum(schedule._DOUBT) * 2 * way[1]
     known = Known(step, value, pace_of(step, rate, 0.0, 1.0))
-    earlier = candidates_after((known,), MULTI_POWER)[-1].fit(seen, np.array([before, after]))
-    np.testing.assert_allclose(earlier.doubt, found.doubt / 2)
+    both = candidates_after((known,), MULTI_POWER)[-1].fit(seen, np.array([before, after]))
+    alone = 2 * both.mean - found.mean - seen.last  # half of it is the law, half the way of the earlier run
+    np.testing.assert_allclose(both.doubt, np.hypot(earlier._DOUBT * alone, found.doubt) / 2)
+
+
+def test_rates_ahead_that_rise_and_fall_do_not_make_the_law_sure():
+    step, value, _ = _paced(0.5, 1.0, 0)
+    now = step < 1000
+    scale = step[now][-1]
+    doubts = []
+    for later in (0.3, 1.0):  # the rate falls to .3 and comes back, or does not
+        rate = np.where(step < 1200, 1.0, np.where(step < 1600, 0.3, later))
+        seen = Seen(step[now] / scale, value[now][None], pace_of(step, rate, 0.0, scale), scale)
+        doubts.append(float(MULTI_POWER.fit(seen, step[-1:] / scale).doubt[0, 0]))
+    assert doubts[1] > 1.2 * doubts[0]
+
+
+def test_a_rate_that_rises_from_0_is_known_to_the_law():
+    step, value, _ = _paced(0.5, 1.0, 0)
+    rate = np.minimum((step - 1) / 200, np.where(step < 1200, 1.0, 1 - 0.95 * (step - 1200) / 800))
+    for begun, records in ((True, 50), (False, 1)):
+        scale = step[records - 1]
+        seen = Seen(step[:records] / scale, value[None, :records], pace_of(step, rate, 0.0, scale), scale)
+        found = MULTI_POWER.fit(seen, step[-1:] / scale)
+        assert (found is not None) == begun
+        assert found is None or all(np.isfinite(each).all() for each in vars(found).values())
+    run = Seen(step / step[-1], value[None], pace_of(step, rate, 0.0, step[-1]), step[-1])
+    assert np.isfinite(learn_law([run], 1000.0).numbers).all()
 
 
 def test_a_run_of_another_schedule_is_no_example():

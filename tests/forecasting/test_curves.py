@@ -120,6 +120,8 @@ def test_infinite_values_are_gaps():
         ({"eval/accuracy": [0.1, 0.2]}, "loss", 0.0),
         ({"accuracy": [0.1, 0.2], "test/accuracy": [0.1, 0.2]}, "accuracy", -1.0),
         ({"lr": [0.1, 0.1], "Train/accuracy": [0.1, 0.2]}, "accuracy", -1.0),
+        ({"Val Loss": [2.0, 1.0]}, "val_loss", 1.0),
+        ({"Val Loss": [2.0, 1.0]}, "loss", -1.0),
     ],
 )
 def test_logs_tell_what_a_quantity_is_measured_on(beside, asked, told):

@@ -168,6 +168,14 @@ def test_bands_of_curves_whose_rate_changes_are_calibrated_apart(lesson):
     np.testing.assert_allclose([inside[paced].mean(), inside[~paced].mean()], 0.8, atol=0.04)
 
 
+def test_wider_bands_stay_wider():
+    """Factors that would make all bands one leave what errors that are spread evenly have."""
+    quantiles = np.array([[-30.0, -2.0, -1.0, 0.0, 1.0, 2.0, 30.0]])
+    found = evidence.widened(quantiles, np.array([[1.0, 0.1, 0.01]]))
+    np.testing.assert_allclose(found, [[-1.9, -1.6, -1.0, 0.0, 1.0, 1.6, 1.9]])
+    np.testing.assert_array_equal(evidence.widened(quantiles, np.ones((1, 3))), quantiles)
+
+
 def test_what_candidates_doubt_widens_their_part_of_the_forecast_alone(lesson):
     given = lesson.given
     doubted = replace(given, doubt=np.where(np.arange(len(CANDIDATES)) == 3, 4.0, 0.0) + 0 * given.doubt)

@@ -201,6 +201,18 @@ def test_a_name_says_whether_it_is_trained_on():
     assert len({end.tobytes() for end in ends.values()}) == 3
 
 
+@pytest.mark.parametrize("records", [3, 5, 50, 400])
+def test_a_rate_that_rises_from_0(records):
+    step = np.linspace(0, 1000, 2 * records)
+    rate = np.minimum(step / 200, (1 + np.cos(np.pi * step / 1000)) / 2)
+    loss = 2 + 3 * (1 + step) ** -0.4
+    run = {"step": step[:records], "loss": loss[:records], "learning_rate": rate[:records]}
+    table = {"step": step, "learning_rate": rate}
+    for schedule in (None, table, "cosine"):
+        _sound(forecast(run, until=1000, schedule=schedule), until=1000)
+    _sound(forecast(run, until=1000, like=[{"step": step, "loss": loss + 0.1, "learning_rate": rate}]), until=1000)
+
+
 def test_uneven_steps():
     rng = np.random.default_rng(0)
     step = np.sort(rng.choice(np.arange(1.0, 2001.0), 300, replace=False))

@@ -226,11 +226,14 @@ def moved(quantiles: np.ndarray, last: np.ndarray, sort: np.ndarray, prior: Prio
 
 
 def widened(quantiles: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    """Quantiles whose half widths are multiplied by factors (curve, band), and stay in order, (curve, level)."""
-    middle = len(LEVELS) // 2
+    """Quantiles whose half widths are multiplied by factors (curve, band), (curve, level).
+
+    Each band stays wider than the one inside it, by as much at least as if errors were spread evenly.
+    """
+    middle, even = len(LEVELS) // 2, np.array(BANDS)
     centre, factor = quantiles[:, middle, None], np.maximum(factor, 1e-3)
-    upper = np.maximum.accumulate(factor * (quantiles[:, middle + 1 :] - centre), 1)
-    lower = np.maximum.accumulate(factor * (centre - quantiles[:, middle - 1 :: -1]), 1)
+    upper = even * np.maximum.accumulate(factor * (quantiles[:, middle + 1 :] - centre) / even, 1)
+    lower = even * np.maximum.accumulate(factor * (centre - quantiles[:, middle - 1 :: -1]) / even, 1)
     return np.concatenate([centre - lower[:, ::-1], centre, centre + upper], 1)
 
 

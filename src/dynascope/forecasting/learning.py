@@ -68,7 +68,7 @@ class Rows:
     def forecast(self, prior: Prior) -> Mixture:
         """What the network says, in units from the last value, without doubt: calibration would take it back."""
         given, one = self.given, np.ones(len(self.last))
-        return mixture(replace(given, unit=one, doubt=0 * given.doubt), 0 * one, prior)
+        return mixture(replace(given, unit=one, doubt=np.zeros_like(given.doubt)), 0 * one, prior)
 
 
 def cut(group: Group, share: float) -> tuple[Seen, float]:

@@ -1,18 +1,21 @@
 """What the name of a quantity tells."""
 
+import re
 from collections.abc import Iterable
 
-_HELD_OUT = frozenset(("test", "val", "valid", "validation", "eval", "evaluation", "dev", "heldout"))
-_TRAINED = frozenset(("train", "training", "batch"))
+_HELD_OUT = frozenset(
+    ("test", "testing", "val", "valid", "validation", "eval", "evaluation", "dev", "held", "heldout", "holdout")
+)
+_TRAINED = frozenset(("train", "training", "batch", "minibatch"))
 
 
 def words_of(name: str) -> list[str]:
     """The words of a name.
 
-    >>> words_of("Val/top-1.acc")
+    >>> words_of("Val/top-1 acc")
     ['val', 'top', '1', 'acc']
     """
-    return name.lower().replace("/", "_").replace("-", "_").replace(".", "_").split("_")
+    return re.findall("[0-9a-z]+", name.lower())
 
 
 def told_by(name: str, beside: Iterable[str] = ()) -> float:
@@ -27,4 +30,4 @@ def told_by(name: str, beside: Iterable[str] = ()) -> float:
     if words & (_HELD_OUT | _TRAINED):
         return float(bool(words & _HELD_OUT)) - float(bool(words & _TRAINED))
     held_out = (set(words_of(each)) for each in beside)
-    return -float(any(each & _HELD_OUT and each - _HELD_OUT == words for each in held_out))
+    return -1.0 if any(each & _HELD_OUT and each - _HELD_OUT == words for each in held_out) else 0.0

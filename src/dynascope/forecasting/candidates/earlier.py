@@ -16,6 +16,7 @@ from dynascope.forecasting.seen import Seen
 
 _STRETCH = (0.5, 2.0)
 _SAME = 0.08  # of the largest rate: schedules that differ less, everywhere, are the same
+_DOUBT = 0.09  # of the way: what they err by besides
 _SHORT = 0.98  # of the way that an earlier run must have come
 
 
@@ -56,11 +57,14 @@ class Earlier:
         stretch = np.clip((height + 1) / 2, *_STRETCH)  # half of what the past says: it shows little of the slope ahead
         continued = seen.level[:, None, None] + stretch[..., None] * (future - (past @ seen.recent)[:, None])
         found = mixed(odds_of(seen, misfit), continued, plain, misfit)
+        found = replace(found, doubt=_DOUBT * np.abs(found.mean - seen.last[:, None]))
         by_law = self.law.fit(seen, ahead)
         if by_law is None:
             return found
         apart = np.hypot(found.spread / 2, by_law.spread / 2) + np.abs(found.mean - by_law.mean) / 2
-        return Fit((found.mean + by_law.mean) / 2, apart, found.plain, found.misfit, by_law.doubt / 2)
+        return Fit(
+            (found.mean + by_law.mean) / 2, apart, found.plain, found.misfit, np.hypot(found.doubt, by_law.doubt) / 2
+        )
 
 
 @dataclass(frozen=True)

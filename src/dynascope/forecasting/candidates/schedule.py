@@ -21,6 +21,7 @@ from dynascope.forecasting.seen import Seen
 _BETA, _GAMMA = 1.0, 0.5
 # what the law errs by besides: of its way, and of what decays will give. Set where language models were forecast
 _DOUBT = (0.1, 0.3)
+_BEGUN = 1e-4  # of the sum of rates up to now: where a rate that rises from 0 begins
 _LEARNT = (1.1, 1.15, 1.5, 1.15)  # ratios to one sigma by which α, ρ, C, κ differ between runs that are alike
 
 
@@ -46,7 +47,7 @@ class MultiPower:
 
     def fit(self, seen: Seen, ahead: np.ndarray) -> Fit | None:
         """Continue curves whose learning rates change."""
-        if seen.pace is None:
+        if seen.pace is None or not np.interp(1.0, seen.pace.time, seen.pace.area()):  # or not begun
             return None
         # equal steps of one sigma, and the parabola of their prior
         places = [np.arange(-2.0, 2.1, step) for step in (1.0, 1.0, 2.0, 2.0)]
@@ -54,9 +55,9 @@ class MultiPower:
         grid = self._of_now(product(*axes), seen)
         log_prior = -0.5 * (product(*places) ** 2).sum(1)
         times = np.concatenate([seen.x, ahead])
-        power, given = _terms(seen.pace, times, grid)
+        power, given, moved = _terms(seen.pace, times, grid)
         table, now = power - given, len(seen.x)
-        doubted = _DOUBT[1] * (given[:, now:] - given[:, now - 1 : now])
+        doubted = _DOUBT[1] * (moved[:, now:] - moved[:, now - 1 : now])
         found = weigh(seen, table[:, :now], table[:, now:], log_prior, doubted)
         way = found.mean - seen.last[:, None]
         return replace(found, doubt=np.hypot(_DOUBT[0] * way, found.doubt))
@@ -109,13 +110,13 @@ def law(pace: Pace, times: np.ndarray, grid: np.ndarray) -> np.ndarray:
     >>> bool(law(pace, np.array([1.0]), np.array([[0.5, 1.0, 10.0, 1.0]])) == 1)
     True
     """
-    power, given = _terms(pace, times, grid)
+    power, given, _ = _terms(pace, times, grid)
     return np.asarray(power - given)
 
 
-def _terms(pace: Pace, times: np.ndarray, grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The power of the sum of rates, and what decays have given, (row, time) each."""
-    power, given = np.empty((2, len(grid), len(times)))
+def _terms(pace: Pace, times: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    """The power of the sum of rates, what decays have given, and that where rises count as decays, (3, row, time)."""
+    found = np.empty((3, len(grid), len(times)))
     area = pace.area()
     falls = -np.diff(pace.rate)
     kept = np.abs(falls) > 1e-6
@@ -124,14 +125,16 @@ def _terms(pace: Pace, times: np.ndarray, grid: np.ndarray) -> tuple[np.ndarray,
         np.maximum(np.interp(times, pace.time, area)[:, None] - middle, 0)
         * np.maximum(pace.rate[1:][kept], 1e-3) ** -_GAMMA
     )
-    gained = {c: (falls[kept] * (1 - (1 + c * since) ** -_BETA)).sum(1) for c in np.unique(grid[:, 2])}
+    both = np.stack([falls[kept], np.abs(falls[kept])])
+    gained = {c: both @ (1 - (1 + c * since) ** -_BETA).T for c in np.unique(grid[:, 2])}
     passed = {}
     for kappa in np.unique(grid[:, 3]):
         total = pace.area(kappa)
-        passed[kappa] = np.interp(times, pace.time, total) / np.interp(1.0, pace.time, total)
+        now = np.interp(1.0, pace.time, total)
+        passed[kappa] = np.maximum(np.interp(times, pace.time, total) / now, _BEGUN)
     for row, (alpha, rho, speed, kappa) in enumerate(grid):
-        power[row], given[row] = passed[kappa] ** -alpha, rho * gained[speed]
-    return power, given
+        found[0, row], found[1:, row] = passed[kappa] ** -alpha, rho * gained[speed]
+    return found
 
 
 MULTI_POWER = MultiPower()
