@@ -6,7 +6,6 @@ name: upper case and the signs between words do not count, so that `Train/Loss` 
 
 import csv
 import io
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from dynascope.forecasting.names import words_of
 from dynascope.monitor.loggers import needs
 from dynascope.schema import plain_json
 
@@ -86,7 +86,7 @@ class Log:
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"[^0-9a-z]+", "_", name.lower()).strip("_")
+    return "_".join(words_of(name))
 
 
 def _listed(names: Sequence[str]) -> str:
