@@ -18,6 +18,12 @@ def network(share=0.0):
     return nn.Sequential(*parts, nn.Linear(8, CLASSES))
 
 
+def convolutional(share):
+    torch.manual_seed(1)
+    blocks = (part for into in (1, 4, 4) for part in (nn.Conv1d(into, 4, 3, padding=1), nn.ReLU(), nn.Dropout(share)))
+    return nn.Sequential(nn.Unflatten(1, (1, -1)), *blocks, nn.Flatten(), nn.Linear(4 * data()[0].shape[1], CLASSES))
+
+
 def train(model, run=None, steps=STEPS, optimiser=None, first=0, after=lambda step: None):
     optimiser = optimiser or torch.optim.Adam(model.parameters(), lr=0.01)
     x, y = data()

@@ -6,7 +6,7 @@ import torch
 
 from dynascope.data import images
 from dynascope.monitor.beliefs import signals
-from dynascope.networks import CNN, MLP, Ensemble, LeNet
+from dynascope.networks import CNN, MLP, Ensemble, LeNet, ResNet18
 from dynascope.networks.training import Trainer
 from dynascope.steering import Helm
 from dynascope.steering.law import Law, Place, place_of, value_of
@@ -103,6 +103,13 @@ def test_convolutions_without_dropout_begin_at_a_tenth_and_rivals_where_they_are
     np.testing.assert_allclose(run["dropout"][:, 0], [0.1, 0.2, 0.0], rtol=1e-6)
     held = next(buffer for name, buffer in trials.trainer.buffers.items() if name.endswith(".dropout"))
     np.testing.assert_allclose(held, [0.1, 0.2, 0.0], rtol=1e-6)
+
+
+def test_residual_networks_without_dropout_begin_higher():
+    net = ResNet18(10, X.shape[1], width=2, size=X.shape[-1])
+    trials = Ensemble(net, trials=[0, 0], vary={"dropout": [0.0, 0.2]}, batch_size=50, device="cpu")
+    run = trials.train(X, Y, 1, steer=Helm("dropout", probe=PROBE), progress=False)
+    np.testing.assert_allclose(run["dropout"][:, 0], [0.5, 0.2], rtol=1e-6)
 
 
 @pytest.mark.ci

@@ -107,6 +107,19 @@ def test_doubts_of_a_moment_do_not_count_for_networks_of_other_layers():
     assert found[1] > 0.5
 
 
+def test_contradictions_that_are_missing_for_a_moment_do_not_count_for_networks_of_other_layers():
+    law = law_for(["", "Conv2d"], GAIN, None, None)
+    found = []
+    for missing in (range(220, 240), range(220, 400)):
+        place = Place.at(0.2)
+        for step in range(40, 400, 20):
+            shares = {"doubt": 0.07, "contradicted": 0.09} if step in missing else {"doubt": 0.15, "contradicted": 0.15}
+            place = law.turn(place, step, _seen(2.0, fit=0.8, **shares))
+        found.append(float(place.u[0]))
+    assert 0.2 <= found[0] < 0.21
+    assert found[1] > 0.3
+
+
 def test_networks_of_other_layers_never_get_less_noise_than_they_began_with():
     law = law_for(["", "Conv2d"], GAIN, None, None)
     for beside in (None, 1.0):  # all is doubted as ever, or as sure beside as on the probe
@@ -122,13 +135,18 @@ def test_networks_of_other_layers_never_get_less_noise_than_they_began_with():
 
 def test_dropout_of_other_layers_begins_at_a_tenth_unless_it_began_elsewhere():
     other, linear = law_for(["", "Conv2d"], GAIN, None, None), law_for(["", "Linear"], GAIN, None, None)
-    assert beginning(other, "dropout", 0.0, 0.6) == 0.1
-    assert beginning(other, "dropout", 0.0, 0.05) == 0.05
-    assert beginning(other, "dropout", 0.02, 0.6) == 0.02
-    assert beginning(other, "weight_decay", 0.0, 0.6) == 0.0
-    assert beginning(linear, "dropout", 0.0, 0.6) == 0.0
-    assert beginning(law_for(["", "Conv2d"], 0.0, None, None), "dropout", 0.0, 0.6) == 0.0  # leaves all alone
-    assert beginning(law_for(["", "Conv2d"], GAIN, 0.0, None), "dropout", 0.0, 0.6) == 0.0  # holds a bend
+
+    def begins(law, value=0.0, most=0.6, knob="dropout", *, shortcut=False):
+        return beginning(law, knob, value, most, lambda: shortcut)
+
+    assert begins(other) == 0.1
+    assert begins(other, shortcut=True) == 0.5
+    assert begins(other, most=0.05) == begins(other, most=0.05, shortcut=True) == 0.05
+    assert begins(other, 0.02) == begins(other, 0.02, shortcut=True) == 0.02
+    assert begins(other, knob="weight_decay", shortcut=True) == 0.0
+    assert begins(linear, shortcut=True) == 0.0
+    assert begins(law_for(["", "Conv2d"], 0.0, None, None), shortcut=True) == 0.0  # leaves all alone
+    assert begins(law_for(["", "Conv2d"], GAIN, 0.0, None), shortcut=True) == 0.0  # holds a bend
 
 
 def test_a_target_that_is_given_is_held_by_any_network():

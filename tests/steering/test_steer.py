@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from steered import CLASSES, EVERY, STEPS, data, network, train
+from steered import CLASSES, EVERY, STEPS, convolutional, data, network, train
 from torch import nn
 
 from dynascope import steer, watch
@@ -48,18 +48,35 @@ def test_with_the_gain_at_zero_training_is_the_same_bit_for_bit():
     assert np.isfinite(run.record["dropout_bend"].values[1:]).all()
 
 
-def _convolutional(share):
-    torch.manual_seed(1)
-    blocks = (part for into in (1, 4, 4) for part in (nn.Conv1d(into, 4, 3, padding=1), nn.ReLU(), nn.Dropout(share)))
-    return nn.Sequential(nn.Unflatten(1, (1, -1)), *blocks, nn.Flatten(), nn.Linear(4 * data()[0].shape[1], CLASSES))
-
-
 def test_convolutions_without_dropout_begin_at_a_tenth_and_others_where_they_are():
     for share, options, begun in ((0.0, {}, 0.1), (0.3, {}, 0.3), (0.0, {"gain": 0.0}, 0.0)):
-        model = _convolutional(share)
+        model = convolutional(share)
         weights, run = steered(model, steps=EVERY, **options)
         assert run.record["dropout"].values[0] == begun
-        assert same(weights, train(_convolutional(begun), steps=EVERY))
+        assert same(weights, train(convolutional(begun), steps=EVERY))
+
+
+class _Beside(nn.Module):
+    """A branch with dropout, beside a shortcut where there is one."""
+
+    def __init__(self, *, shortcut):
+        super().__init__()
+        self.branch = nn.Sequential(nn.Conv1d(4, 4, 3, padding=1), nn.ReLU(), nn.Dropout(0.0))
+        self.shortcut = shortcut
+
+    def forward(self, x):
+        return self.branch(x) + (x if self.shortcut else 0)
+
+
+@pytest.mark.parametrize(("shortcuts", "begun"), [((True, True, True), 0.5), ((True, False, True), 0.1)])
+def test_where_there_is_a_way_round_all_dropout_it_begins_higher(shortcuts, begun):
+    torch.manual_seed(1)
+    blocks = [_Beside(shortcut=each) for each in shortcuts]
+    ends = nn.Flatten(), nn.Linear(4 * data()[0].shape[1], CLASSES)
+    model = nn.Sequential(nn.Unflatten(1, (1, -1)), nn.Conv1d(1, 4, 1), *blocks, *ends)
+    _, run = steered(model, steps=EVERY)
+    assert run.record["dropout"].values[0] == begun
+    assert not any(each._forward_hooks for each in model.modules())
 
 
 def test_every_turn_is_a_line_of_the_journal_with_the_bend_that_caused_it(tmp_path):
@@ -246,6 +263,7 @@ def test_in_two_processes_the_first_decides(tmp_path):
     found = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1)]
     assert found[0]["value"] == found[1]["value"] > 0
     assert found[0]["turned"] > 3
+    assert found[0]["begun"] == found[1]["begun"] == 0.1
 
 
 @pytest.mark.ci

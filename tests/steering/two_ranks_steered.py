@@ -1,7 +1,7 @@
 """Steer a training in two processes with DistributedDataParallel (gloo); write what each ends with."""
 
 import torch
-from steered import EVERY, data, network, train
+from steered import EVERY, convolutional, data, network, train
 from two_processes import run_both
 
 from dynascope import steer, watch
@@ -12,7 +12,9 @@ def found(folder, rank):
     model = torch.nn.parallel.DistributedDataParallel(network())
     with watch(model, probe=data(), every=EVERY, slow=0) as run, steer(run, Dropout(model), target=-5.0) as steering:
         train(model, run)
-    told = {"value": steering.value}
+    other = torch.nn.parallel.DistributedDataParallel(convolutional(0.0))
+    with watch(other, probe=data(), every=EVERY, slow=0) as beside, steer(beside, Dropout(other)) as begun:
+        told = {"value": steering.value, "begun": begun.value}
     if rank == 0:
         told["turned"] = len(set(run.record["dropout"].values.tolist()))
     return told

@@ -16,7 +16,7 @@ from dynascope.measure.elasticity import Loss
 from dynascope.measure.side_effects import undisturbed
 from dynascope.monitor import measuring
 from dynascope.monitor.cadence import Cadence
-from dynascope.monitor.features import Features, Layers, read_features, read_outputs, read_test
+from dynascope.monitor.features import Features, Layers, read_features, read_outputs, read_test, unlabelled
 from dynascope.monitor.findings import VARIABLES, Finding
 from dynascope.monitor.following import Follower
 from dynascope.monitor.health import examine, thinned
@@ -232,11 +232,12 @@ class Run:
         """Book what is done inside as a part of the last measurement."""
         return self._cadence.charge("fast", more=True)
 
-    def look(self, inputs: Inputs) -> torch.Tensor:
-        """What the model says of other inputs than the probe's, without labels, in evaluation mode."""
+    def look(self, inputs: Inputs | None = None) -> torch.Tensor:
+        """What the model says of inputs without labels, or of the probe if there are none, in evaluation mode."""
         assert self._layers is not None
         with undisturbed(self._model), as_written(self._model):
-            return read_outputs(self._model, inputs, self._layers)
+            probe = self._probe if inputs is None else unlabelled(self._model, inputs, self._layers)
+            return read_outputs(self._model, probe, self._layers)
 
     def follow(self, follower: Follower) -> None:
         """Let something act on every scheduled measurement, and on no other."""

@@ -14,9 +14,10 @@ from dynascope.monitor.tasks import Task
 from dynascope.monitor.telling import guarded, tell
 from dynascope.monitor.wrappers import agreed, spread
 from dynascope.records import Json
-from dynascope.steering.knobs import Knob
+from dynascope.steering.knobs import Dropout, Knob
 from dynascope.steering.law import GAIN, Law, Place, place_of, value_of
 from dynascope.steering.other_layers import beginning, law_for
+from dynascope.steering.shortcuts import way_round
 
 
 class Steering:
@@ -29,7 +30,7 @@ class Steering:
         self._run, self._knob, self._law, self._unlabelled = run, knob, law, unlabelled
         self._told: set[object] = set()
         self._task = run.task
-        self._set(beginning(law, knob.name, knob.value, knob.limits[1]))
+        self._set(beginning(law, knob.name, knob.value, knob.limits[1], lambda: _way_round(run, knob)))
         self._place = Place.at(place_of(knob.value, knob.limits, knob.scale, knob.noise))
 
     @property
@@ -42,6 +43,7 @@ class Steering:
         before = [each for each in self._run.turns if each["knob"] == self._knob.name]
         if before:
             self._restore(before[-1])
+        self._share()
         self._note(None)
 
     def measured(self, step: int, numbers: Numbers | None) -> None:
@@ -52,9 +54,13 @@ class Steering:
         if seen and self._law.gain:
             self._place = self._law.turn(self._place, step, seen[0])
             self._set(value_of(float(self._place.u[0]), self._knob.limits, self._knob.scale, self._knob.noise))
+        self._share()
+        self._note(seen[0] if seen else None)
+
+    def _share(self) -> None:
+        """Process 0 of a distributed run measures, and tells the others."""
         if spread():
             self._set(agreed(lambda: self._knob.value))
-        self._note(seen[0] if seen else None)
 
     def _look(self, numbers: Numbers) -> Signal:
         """What the probe shows, and the inputs without labels."""
@@ -121,8 +127,8 @@ def steer(
         these then counts, too: worth it where inputs are noisy.
     steps: length of the run; the last tenth then settles at what was found.
     gain: of the knob's range for each e-fold of training time; 0 measures and leaves the knob alone.
-    target: the bend to hold. Not given: 0 where layers are linear maps; others go by how much of what they doubt they
-        come to believe, and begin at a dropout of 0.1 where it is 0.
+    target: the bend to hold. Not given: 0 where layers are linear maps; others go by their doubts, and begin at a
+        dropout of 0.1 where it is 0, of 0.5 if there is a way round it.
 
     Every turn is a line of the run's journal; `run.record` has the knob over steps under its name. A run that is
     resumed in its folder goes on where it was; else keep `state_dict` in your checkpoint. Under
@@ -169,6 +175,11 @@ def steer(
     run.follow(steering)
     steering.begin()
     return steering
+
+
+def _way_round(run: Run, knob: Knob) -> bool:
+    """Whether there is one round the layers of a dropout knob, one of the user's own not counted."""
+    return isinstance(knob, Dropout) and way_round(knob.layers, run.look)
 
 
 def _require_inputs(run: Run, unlabelled: Inputs) -> None:

@@ -1,6 +1,7 @@
 """Trials of an ensemble that steer themselves: one knob for each, turned while all train side by side."""
 
 from dataclasses import replace
+from functools import cache, partial
 
 import numpy as np
 import torch
@@ -10,10 +11,12 @@ from dynascope.checks import ArrayLike, Given, count, one_of
 from dynascope.monitor.beliefs import Signal, signals, sureness
 from dynascope.networks import arguments
 from dynascope.networks.arguments import Pair
+from dynascope.networks.network import Dropout as OwnDropout
 from dynascope.networks.training import Trainer
 from dynascope.steering.knobs import Dropout, LearningRate, Limited, WeightDecay, allowed
 from dynascope.steering.law import GAIN, Place, place_of, value_of
 from dynascope.steering.other_layers import beginning, law_for
+from dynascope.steering.shortcuts import way_round
 
 _KINDS: dict[str, type[Limited]] = {"dropout": Dropout, "learning_rate": LearningRate, "weight_decay": WeightDecay}
 _OF_THE_PROBE = ("bend", "low", "high", "fit", "doubt", "sure", "ready", "contradicted")
@@ -124,7 +127,9 @@ class _Hand:
         self.chosen = torch.as_tensor(chosen).to(trainer.device)
         self.turned = (helm.limits, helm.kind.scale, helm.kind.noise)
         self.law = law_for(trainer.network.kinds, *helm.wishes)
-        self.values[chosen] = [beginning(self.law, helm.knob, each, helm.limits[1]) for each in start[chosen]]
+        whole = cache(lambda: _way_round(trainer, x))
+        begins = partial(beginning, self.law, helm.knob, most=helm.limits[1], way_round=whole)
+        self.values[chosen] = [begins(each) for each in start[chosen]]
         self.place = Place.at(np.array([place_of(each, *self.turned) for each in self.values[chosen]]))
         self.bend = np.full(trainer.size, np.nan)
         self.x, self.y = trainer.inputs(x), trainer.labels(y)[self.chosen]
@@ -155,6 +160,13 @@ class _Hand:
         """What the record shall have: values, and the bends that they were turned by."""
         name = self.helm.kind.name
         return {name: torch.tensor(self.values), f"{name}_bend": torch.tensor(self.bend)}
+
+
+def _way_round(trainer: Trainer, x: np.ndarray) -> bool:
+    """Whether there is one round the dropout layers; the first trial tells, since all are built alike."""
+    network = trainer.network_of(0)
+    layers = [each for each in network.modules() if isinstance(each, OwnDropout)]
+    return way_round(layers, lambda: network(trainer.inputs(x)))
 
 
 @torch.no_grad()

@@ -16,7 +16,7 @@ from dynascope.networks.network import Dropout as OwnDropout
 
 _LEVELS = 6  # values that a compiled model meets: torch compiles it anew for each, up to eight times
 _DROPS = ("drop_prob", "p")  # what layers call their share
-_PATHS = ("DropPath", "StochasticDepth")
+PATHS = ("DropPath", "StochasticDepth")  # layers that drop whole branches
 
 
 @runtime_checkable
@@ -77,7 +77,7 @@ class Dropout(Limited):
     model: any module; compiled ones meet six values only, since each is compiled anew
     at_least, at_most: of the share
 
-    Layers that differ at the start are set to the same share.
+    Layers that differ at the start are set to the same share; `layers` are those that it turns.
 
     >>> net = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.1))
     >>> knob = Dropout(net)
@@ -93,27 +93,27 @@ class Dropout(Limited):
     ) -> None:
         model = _module(model)
         self._limit(at_least, at_most)
-        self._layers = [each for each in model.modules() if _share_of(each) is not None]
-        if not self._layers:
+        self.layers = [each for each in model.modules() if _share_of(each) is not None]
+        if not self.layers:
             raise ValueError(
                 "model must have dropout layers (nn.Dropout, DropPath, StochasticDepth) to turn; it has none: add "
                 "nn.Dropout(0.0) behind each activation, or turn another knob (LearningRate, WeightDecay, InputNoise)"
             )
         compiled = any(hasattr(each, "_orig_mod") or each._compiled_call_impl for each in model.modules())
-        ours = all(isinstance(each, OwnDropout) for each in self._layers)
+        ours = all(isinstance(each, OwnDropout) for each in self.layers)
         self._step = (self.limits[1] - self.limits[0]) / (_LEVELS - 1) if compiled and not ours else 0.0
 
     @property
     def value(self) -> float:
         """The largest share among the layers."""
-        return max(cast(float, _share_of(each)) for each in self._layers)
+        return max(cast(float, _share_of(each)) for each in self.layers)
 
     def set(self, value: float) -> None:
         """Give every layer this share."""
         share = self._within(value)
         if self._step:
             share = self.limits[0] + self._step * round((share - self.limits[0]) / self._step)
-        for each in self._layers:
+        for each in self.layers:
             if isinstance(each, OwnDropout):
                 each.dropout.fill_(share)
             else:
@@ -123,7 +123,7 @@ class Dropout(Limited):
 def _share_name(layer: nn.Module) -> str:
     if isinstance(layer, nn.modules.dropout._DropoutNd):
         return "p"
-    if type(layer).__name__ in _PATHS:
+    if type(layer).__name__ in PATHS:
         return next((name for name in _DROPS if isinstance(getattr(layer, name, None), float)), "")
     return ""
 

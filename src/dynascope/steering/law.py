@@ -64,7 +64,7 @@ class Law:
 
     def rate(self, seen: Signal, place: "Place") -> np.ndarray:
         """How far u moves in an e-fold of training time. place: with what was seen in mind."""
-        more = taken_back(place, SWIFT)
+        more = taken_back(place, TAKEN_BACK, SWIFT)
         bent = self._bent(seen, place)
         if seen.beside is not None:
             bent = np.where(bent > 0, told(seen, OPEN) * bent, bent)
@@ -162,9 +162,9 @@ class Place:
         return cls(**found | {"since": found["since"].astype(int)})
 
 
-def taken_back(place: Place, at_most: float) -> np.ndarray:
-    """r: what contradictions that were taken back ask for."""
-    asked = np.clip((place.taken_back - TAKEN_BACK) / TAKEN_BACK, 0, at_most)
+def taken_back(place: Place, allowed: float, at_most: float) -> np.ndarray:
+    """r: what contradictions that were taken back ask for, beyond a share that is allowed."""
+    asked = np.clip((place.taken_back - allowed) / TAKEN_BACK, 0, at_most)
     return np.where(place.most > WRONG, asked, 0.0)
 
 

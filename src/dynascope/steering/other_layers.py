@@ -2,23 +2,22 @@
 
 u moves by gain · asked in an e-fold of training time, as in `dynascope.steering.law`. They learn by heart within a
 fraction of an e-fold, so that all of it is swifter, and dropout that is 0 begins at 0.1: what is learnt by heart
-before there is noise is not all given up again. u never falls below its start.
+before there is noise is not all given up again. Where there is a way round all dropout layers, as in residual networks
+and transformers, noise cannot cut the signal off, and it begins at 0.5. u never falls below its start.
 
-    asked = e + r       e = clip((0.85 − doubt/most doubt)/0.05, −3, 10) · clip((most doubt − 0.08)/0.02, 0, 1)
+    asked = e + r       e = clip((0.85 − doubt/most doubt)/0.05, −3, 10) · clip((most doubt − 0.1)/0.02, 0, 1)
 
-Labels that are hard are doubted first and believed when they are learnt by heart; where hardly one is doubted for
-long (the most doubt follows what is seen over 0.25 e-folds), that says nothing: one that begins to learn errs, too.
-r: contradictions taken back, as there, at most 10. Where inputs beside the training set are given, these say it
-without any label:
+Labels that are hard are doubted first and believed when they are learnt by heart. r: contradictions
+taken back beyond a tenth, as there, at most 10; in place of e. All of these follow what is seen over 0.25
+e-folds: one measurement is noise. Inputs beside the training set, where there are some, say it without any label:
 
     asked = ± ((g − 0.02)/0.01)², from −3 to 20
 
-g: by how much a network is surer on what it trains on. Either counts only as far as labels are said or contradicted,
-not left open: before a network knows them, that nothing is learnt by heart is no reason for less noise, and one that
-cannot learn them has no room for more.
+g: by how much a network is surer on what it trains on. Either counts only as far as labels are said or contradicted:
+before a network knows them, there is no reason for less noise, and one that cannot learn them has no room for more.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -28,10 +27,11 @@ from dynascope.monitor.beliefs import Signal
 from dynascope.steering.knobs import Dropout
 from dynascope.steering.law import WRONG, Law, Place, taken_back, told
 
-BEGIN = 0.1  # where dropout that is 0 begins
+BEGIN, BEGIN_ROUND = 0.1, 0.5  # where dropout that is 0 begins; the latter where there is a way round it
 LINEAR = "Linear"  # the kind of layers for which a target of the bend is known
 KEPT, STEEP = 0.85, 0.05  # the share of the most doubt to keep, and how sharply
-DOUBTED = (0.08, 0.1)  # the most doubt from which on it counts, and counts fully
+TAKEN_BACK = 0.1  # share of the contradictions that may be taken back
+DOUBTED = (0.1, 0.12)  # the most doubt from which on it counts, and counts fully
 SLOWEST, SWIFT = -3.0, 10.0  # the least and most that doubts and contradictions ask for
 SURER, HEART, FASTEST = 0.02, 0.01, 20.0  # g that is left alone, what is beyond measured by, and the most it asks for
 OPEN, OPEN_BESIDE = (0.1, 0.2), (0.2, 0.4)  # share of labels left open from which less noise is added, and none
@@ -46,13 +46,12 @@ class OtherLayers(Law):
     [4.0]
     """
 
-    memory: ClassVar[float] = 0.1
     lasting: ClassVar[float] = 0.25
 
     def rate(self, seen: Signal, place: Place) -> np.ndarray:
         """How far u moves in an e-fold of training time. place: with what was seen in mind."""
         if seen.beside is None:
-            asked, few = self._forgotten(place) + taken_back(place, SWIFT), told(seen, OPEN)
+            asked, few = self._forgotten(place) + taken_back(place, TAKEN_BACK, SWIFT), told(seen, OPEN)
         else:
             beyond = (seen.sure - seen.beside - SURER) / HEART
             asked, few = np.clip(beyond * np.abs(beyond), SLOWEST, FASTEST), told(seen, OPEN_BESIDE)
@@ -70,14 +69,15 @@ class OtherLayers(Law):
         return np.where(place.most <= WRONG, asked, 0.0)
 
 
-def beginning(law: Law, knob: str, value: float, most: float) -> float:
-    """The value at which a knob begins. most: the most that it may be.
+def beginning(law: Law, knob: str, value: float, most: float, way_round: Callable[[], bool]) -> float:
+    """The value at which a knob begins. most: the most that it may be. way_round: whether noise can be passed by.
 
-    >>> beginning(OtherLayers(), "dropout", 0.0, 0.6), beginning(Law(), "dropout", 0.0, 0.6)
+    >>> beginning(OtherLayers(), "dropout", 0.0, 0.6, bool), beginning(Law(), "dropout", 0.0, 0.6, bool)
     (0.1, 0.0)
     """
-    begins = isinstance(law, OtherLayers) and law.gain > 0 and knob == Dropout.name and value == 0
-    return min(BEGIN, most) if begins else value
+    if not isinstance(law, OtherLayers) or law.gain == 0 or knob != Dropout.name or value != 0:
+        return value
+    return min(BEGIN_ROUND if way_round() else BEGIN, most)
 
 
 def law_for(kinds: Sequence[str], gain: Given[float], target: Given[float | None], steps: Given[int | None]) -> Law:

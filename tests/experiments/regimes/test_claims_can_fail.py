@@ -312,6 +312,10 @@ def test_claims_on_the_course_of_features():
     alike = course()
     alike["cumulative_quality"] = alike["cumulative_quality"] * 0 + alike["feature"] ** 2 / 256**2
     assert missed(alike) == {"fig-7.7-together"}
+    fewer = course()
+    for name in ("early_cumulative_utilization", "cumulative_quality", "cumulative_utilization"):
+        fewer[name].loc[{"case": "ResNet18", "trial": fewer.sizes["trial"] - 1}] = np.nan  # others have one more
+    assert set(verdicts("course", fewer).values()) == {"reproduced"}
 
 
 def test_digits_do_not_settle_what_is_said_on_cifar():

@@ -28,7 +28,7 @@ from dynascope.statistics.errors import Estimate, over_trials
 
 # what the networks' curves have that the model's have not, where its prediction fails
 CAUSES = {
-    "time": "fig-5.1a-shape, skills are apart as assumed; fig-5.1a-tail, one skill's curve is not the sigmoid",
+    "time": "fig-5.1a-tail, one skill's curve is not the sigmoid; whether that is all: fig-5.1a-shape",
     "data_printed": "fig-5.1b-shape, skills are apart as assumed; fig-5.1b-abrupt, one skill's curve is not (5.5)",
     "data": "fig-5.1b-shape, skills are apart as assumed; fig-5.1b-abrupt, one skill's curve is not a ramp",
 }
