@@ -257,6 +257,13 @@ def test_claims_on_modular_division():
     assert verdicts("modular_division", behind)["fig-6.4-minimal"] == "reproduced"
     behind["strong_kappa"][1, :2] = 0.9
     assert verdicts("modular_division", behind)["fig-6.4-minimal"] == "not reproduced"
+    falling = record.copy(deep=True)  # of those that have grokked some fall back just then
+    falling["accuracy"][:, -1, 1] = [0.97 if k < 2 else 1.0 for k in range(falling.sizes["trial"])]
+    falling["strong_kappa"][1, :2] = 0.9
+    found = verdicts("modular_division", falling)
+    assert (found["fig-6.4-minimal"], found["fig-6.4-settled"]) == ("not reproduced", "reproduced")
+    falling["strong_kappa"][1, 2:] = 0.9
+    assert verdicts("modular_division", falling)["fig-6.4-settled"] == "not reproduced"
     small = modular((0.1, 1.0), (0.5, 0.05)).assign_attrs(made_with(modulus=23))
     assert verdicts("modular_division", small)["fig-6.4-minimal"] == "not run"
 
