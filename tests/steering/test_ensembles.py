@@ -106,7 +106,7 @@ def test_convolutions_without_dropout_begin_at_a_tenth_and_rivals_where_they_are
 
 
 def test_residual_networks_without_dropout_begin_higher():
-    net = ResNet18(10, X.shape[1], width=2, size=X.shape[-1])
+    net = ResNet18(10, X.shape[1], width=4, size=X.shape[-1])
     trials = Ensemble(net, trials=[0, 0], vary={"dropout": [0.0, 0.2]}, batch_size=50, device="cpu")
     run = trials.train(X, Y, 1, steer=Helm("dropout", probe=PROBE), progress=False)
     np.testing.assert_allclose(run["dropout"][:, 0], [0.5, 0.2], rtol=1e-6)

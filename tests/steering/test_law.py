@@ -142,6 +142,7 @@ def test_dropout_of_other_layers_begins_at_a_tenth_unless_it_began_elsewhere():
     assert begins(other) == 0.1
     assert begins(other, shortcut=True) == 0.5
     assert begins(other, most=0.05) == begins(other, most=0.05, shortcut=True) == 0.05
+    assert begins(other, most=0.5, shortcut=True) == 0.1  # it never falls below its start, and must have room to rise
     assert begins(other, 0.02) == begins(other, 0.02, shortcut=True) == 0.02
     assert begins(other, knob="weight_decay", shortcut=True) == 0.0
     assert begins(linear, shortcut=True) == 0.0

@@ -79,6 +79,23 @@ def test_where_there_is_a_way_round_all_dropout_it_begins_higher(shortcuts, begu
     assert not any(each._forward_hooks for each in model.modules())
 
 
+class _Two(nn.Module):
+    """A tower with dropout in line, and a number beside it."""
+
+    def __init__(self):
+        super().__init__()
+        self.tower, self.last = convolutional(0.0), nn.Linear(CLASSES + 1, CLASSES)
+
+    def forward(self, x, beside):
+        return self.last(torch.cat([self.tower(x), beside], 1))
+
+
+def test_an_input_that_passes_beside_is_no_way_round():
+    model, (x, y) = _Two(), data()
+    with watch(model, probe=({"x": x, "beside": 10 * x[:, :1]}, y), every=EVERY, slow=0) as run:
+        assert steer(run, Dropout(model)).value == 0.1
+
+
 def test_every_turn_is_a_line_of_the_journal_with_the_bend_that_caused_it(tmp_path):
     _, run = steered(network(), tmp_path / "run", target=-5.0)
     lines = [json.loads(line[9:]) for line in (tmp_path / "run" / "journal.jsonl").read_text().splitlines()]
@@ -264,6 +281,7 @@ def test_in_two_processes_the_first_decides(tmp_path):
     assert found[0]["value"] == found[1]["value"] > 0
     assert found[0]["turned"] > 3
     assert found[0]["begun"] == found[1]["begun"] == 0.1
+    assert found[0]["refused"] == found[1]["refused"]
 
 
 @pytest.mark.ci

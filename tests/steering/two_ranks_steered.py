@@ -15,6 +15,12 @@ def found(folder, rank):
     other = torch.nn.parallel.DistributedDataParallel(convolutional(0.0))
     with watch(other, probe=data(), every=EVERY, slow=0) as beside, steer(beside, Dropout(other)) as begun:
         told = {"value": steering.value, "begun": begun.value}
+    flat = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(torch.nn.Dropout(0.1), torch.nn.Linear(8, 4)))
+    with watch(flat, probe=data(), every=EVERY, slow=0) as short:
+        try:
+            steer(short, Dropout(flat))
+        except ValueError as error:
+            told["refused"] = str(error)
     if rank == 0:
         told["turned"] = len(set(run.record["dropout"].values.tolist()))
     return told

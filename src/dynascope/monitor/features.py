@@ -249,25 +249,19 @@ def read_test(
     return _Pass(probe.test, layers, layers.test, how, limit, None).run(model)
 
 
-def unlabelled(model: nn.Module, inputs: Inputs, layers: Layers) -> Probe:
-    """Inputs as a probe whose labels mean nothing: only outputs may be read of it.
+def read_outputs(model: nn.Module, inputs: Inputs, layers: Layers) -> torch.Tensor:
+    """What a model says of inputs without labels, (sample, output).
 
     >>> from dynascope.monitor.layers import find_layers
     >>> net = nn.Linear(2, 3)
     >>> found = find_layers(net, Probe.of((torch.ones(4, 2), [0, 0, 1, 2]), net))
-    >>> read_outputs(net, unlabelled(net, torch.ones(5, 2), found), found).shape
+    >>> read_outputs(net, torch.ones(5, 2), found).shape
     torch.Size([5, 3])
     """
     task = layers.reading.task
-    if task.places is not None:
-        raise ValueError("positions of the probe have labels each, and those of other inputs are not known")
     rows = len(tensors_of(inputs)[0])
-    return Probe.of((inputs, torch.zeros((rows, *task.labels.shape[1:]), dtype=task.labels.dtype)), model)
-
-
-def read_outputs(model: nn.Module, probe: Probe, layers: Layers) -> torch.Tensor:
-    """What a model says of a probe, (sample, output)."""
-    outputs = [output_of(feed(model, chunk), layers.output).detach() for _, chunk in probe.chunks()]
+    probe = Probe.of((inputs, torch.zeros((rows, *task.labels.shape[1:]), dtype=task.labels.dtype)), model)
+    outputs = [output_of(feed(model, chunk), layers.output).detach() for _, chunk in probe.chunks(most_at_once(task))]
     return torch.cat([each.reshape(len(each), -1) for each in outputs])
 
 

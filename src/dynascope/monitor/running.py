@@ -16,7 +16,7 @@ from dynascope.measure.elasticity import Loss
 from dynascope.measure.side_effects import undisturbed
 from dynascope.monitor import measuring
 from dynascope.monitor.cadence import Cadence
-from dynascope.monitor.features import Features, Layers, read_features, read_outputs, read_test, unlabelled
+from dynascope.monitor.features import Features, Layers, read_features, read_outputs, read_test
 from dynascope.monitor.findings import VARIABLES, Finding
 from dynascope.monitor.following import Follower
 from dynascope.monitor.health import examine, thinned
@@ -24,7 +24,7 @@ from dynascope.monitor.inside import look_inside
 from dynascope.monitor.journal import Journal
 from dynascope.monitor.loggers import Logger
 from dynascope.monitor.measuring import Numbers
-from dynascope.monitor.probing import Inputs, Probe
+from dynascope.monitor.probing import Inputs, Probe, tensors_of
 from dynascope.monitor.reading import RunRecord, assemble, flat
 from dynascope.monitor.resuming import SAME, apart, heading, open_journal
 from dynascope.monitor.tables import to_html
@@ -36,6 +36,8 @@ from dynascope.records import Json, save
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_FEW = slice(32)  # samples of the probe that show how a network is built
 
 
 @dataclass(frozen=True)
@@ -232,12 +234,21 @@ class Run:
         """Book what is done inside as a part of the last measurement."""
         return self._cadence.charge("fast", more=True)
 
+    @property
+    def sharded(self) -> bool:
+        """Whether the weights lie in several processes, so that all of them must look at the model together."""
+        return self._together
+
+    @property
+    def inputs(self) -> int:
+        """How many tensors the model takes."""
+        return len(tensors_of(self._probe.inputs))
+
     def look(self, inputs: Inputs | None = None) -> torch.Tensor:
-        """What the model says of inputs without labels, or of the probe if there are none, in evaluation mode."""
+        """What the model says of inputs without labels, or of a few of the probe if not given, in evaluation mode."""
         assert self._layers is not None
         with undisturbed(self._model), as_written(self._model):
-            probe = self._probe if inputs is None else unlabelled(self._model, inputs, self._layers)
-            return read_outputs(self._model, probe, self._layers)
+            return read_outputs(self._model, self._probe.part(_FEW) if inputs is None else inputs, self._layers)
 
     def follow(self, follower: Follower) -> None:
         """Let something act on every scheduled measurement, and on no other."""

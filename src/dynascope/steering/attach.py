@@ -162,10 +162,10 @@ def steer(
             "run must be measured at stated steps to be steered, not by the clock (every=None, max_overhead=…), or it "
             "could not be resumed exactly; use watch(…, every=20)"
         )
-    if run.task is not None:
-        _require_curve(run, run.task)
-        if unlabelled is not None:
-            _require_inputs(run, unlabelled)
+    if spread() and not run.sharded:  # the first process alone knows the run: what it refuses all refuse
+        agreed(lambda: _require(run, unlabelled))
+    else:
+        _require(run, unlabelled)
     if not knob.limits[0] <= knob.value <= knob.limits[1]:
         raise ValueError(
             f"knob must start within its limits, {knob.name} is {knob.value:g}, allowed are {knob.limits[0]:g} to "
@@ -178,13 +178,25 @@ def steer(
 
 
 def _way_round(run: Run, knob: Knob) -> bool:
-    """Whether there is one round the layers of a dropout knob, one of the user's own not counted."""
-    return isinstance(knob, Dropout) and way_round(knob.layers, run.look)
+    """Whether there is one round the layers of a dropout knob, one of the user's own not counted.
+
+    Of several inputs one may pass beside, such as a mask, without being the signal: then it cannot be told.
+    """
+    return isinstance(knob, Dropout) and run.inputs == 1 and way_round(knob.layers, run.look)
 
 
-def _require_inputs(run: Run, unlabelled: Inputs) -> None:
+def _require(run: Run, unlabelled: Inputs | None) -> None:
+    if run.task is not None:
+        _require_curve(run, run.task)
+        if unlabelled is not None:
+            _require_inputs(run, run.task, unlabelled)
+
+
+def _require_inputs(run: Run, task: Task, unlabelled: Inputs) -> None:
     """Refuse inputs that the network cannot take: what it says of them itself does not name the argument."""
     try:
+        if task.places is not None:
+            raise ValueError("positions of the probe have labels each, and those of other inputs are not known")
         run.look(unlabelled)
     except (ValueError, RuntimeError, TypeError, IndexError) as error:
         raise ValueError(

@@ -3,13 +3,14 @@
 u moves by gain · asked in an e-fold of training time, as in `dynascope.steering.law`. They learn by heart within a
 fraction of an e-fold, so that all of it is swifter, and dropout that is 0 begins at 0.1: what is learnt by heart
 before there is noise is not all given up again. Where there is a way round all dropout layers, as in residual networks
-and transformers, noise cannot cut the signal off, and it begins at 0.5. u never falls below its start.
+and transformers, noise cannot cut the signal off, and it begins at 0.5, if it may rise further. u never falls below its
+start.
 
     asked = e + r       e = clip((0.85 − doubt/most doubt)/0.05, −3, 10) · clip((most doubt − 0.1)/0.02, 0, 1)
 
 Labels that are hard are doubted first and believed when they are learnt by heart. r: contradictions
 taken back beyond a tenth, as there, at most 10; in place of e. All of these follow what is seen over 0.25
-e-folds: one measurement is noise. Inputs beside the training set, where there are some, say it without any label:
+e-folds. Inputs beside the training set, where there are some, say it without any label:
 
     asked = ± ((g − 0.02)/0.01)², from −3 to 20
 
@@ -77,7 +78,7 @@ def beginning(law: Law, knob: str, value: float, most: float, way_round: Callabl
     """
     if not isinstance(law, OtherLayers) or law.gain == 0 or knob != Dropout.name or value != 0:
         return value
-    return min(BEGIN_ROUND if way_round() else BEGIN, most)
+    return BEGIN_ROUND if most > BEGIN_ROUND and way_round() else min(BEGIN, most)
 
 
 def law_for(kinds: Sequence[str], gain: Given[float], target: Given[float | None], steps: Given[int | None]) -> Law:

@@ -8,32 +8,48 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from dynascope.monitor.tracing import first_tensor, with_first
 from dynascope.steering.knobs import PATHS
 
-_SAME = 1e-6  # of the outputs' size: what differs less between rows is rounding
+_LEFT = (
+    0.1  # of what outputs differ by between rows: what comes beside the signal, such as the length of a text, is less
+)
 
 
 def way_round(layers: Sequence[nn.Module], say: Callable[[], Tensor]) -> bool:
-    """Tell whether inputs still count where nothing passes any of these layers.
+    """Tell whether outputs still differ between rows where nothing passes any of these layers.
 
     say: gives what the network says of some rows, (row, output), in evaluation mode
-    Layers that drop whole branches say nothing: not to pass them is what they are for.
+    No, too, where it cannot be told: layers that are not called then, outputs that do not differ anyway, and layers
+    that drop whole branches, since not to pass these is what they are for.
 
     >>> drop, x = nn.Dropout(), torch.eye(2)
-    >>> way_round([drop], lambda: drop(x)), way_round([drop], lambda: x + drop(x))
-    (False, True)
+    >>> way_round([drop], lambda: drop(x)), way_round([drop], lambda: x + drop(x)), way_round([drop], lambda: x)
+    (False, True, False)
     """
     if any(type(each).__name__ in PATHS for each in layers):
         return False
-    hooks = [each.register_forward_hook(_nothing) for each in layers]
-    try:
-        with torch.no_grad():
-            said = say()
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return bool((said - said[:1]).abs().max() > _SAME * said.abs().max())
+    called: set[nn.Module] = set()
+
+    def nothing(layer: nn.Module, _given: object, made: object) -> object:
+        called.add(layer)
+        passed = first_tensor(made)
+        return None if passed is None else with_first(made, torch.zeros_like(passed))
+
+    with torch.no_grad():
+        free = _spread(say())
+        hooks = [each.register_forward_hook(nothing) for each in layers]
+        try:
+            cut = _spread(say())
+        except (ArithmeticError, AssertionError, RuntimeError, TypeError, ValueError):
+            return False  # some networks refuse to work with nothing
+        finally:
+            for hook in hooks:
+                hook.remove()
+    return called == {*layers} and cut > _LEFT * free
 
 
-def _nothing(_layer: nn.Module, _given: object, made: Tensor) -> Tensor:
-    return torch.zeros_like(made)
+def _spread(said: Tensor) -> float:
+    """By how much rows differ, in the outputs that are finite: classes may be masked."""
+    kept = said.double()[:, said.isfinite().all(0)]
+    return float((kept - kept.mean(0)).norm())
