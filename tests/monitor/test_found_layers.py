@@ -257,3 +257,27 @@ def test_double_precision_is_watched(recwarn):
         run.step(loss=1.0)
     assert np.isfinite(run.record["gradient_norm"].values[-1])
     assert not [each for each in recwarn if issubclass(each.category, RuntimeWarning)]
+
+
+class _Padded(nn.Module):
+    """PyTorch's own encoder of texts of unequal length, which it packs in evaluation mode."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.out = nn.Embedding(10, 8), nn.Linear(8, 3)
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), 2)
+
+    def forward(self, tokens, mask):
+        made = self.encoder(self.embedding(tokens), src_key_padding_mask=~mask)
+        return self.out(made[:, 0])
+
+
+def test_layers_of_an_encoder_that_packs_texts_of_unequal_length():
+    torch.manual_seed(0)
+    y = torch.arange(30) % 3
+    inputs = {"tokens": torch.randint(0, 10, (30, 6)), "mask": torch.arange(6) < torch.randint(2, 6, (30, 1))}
+    fast = torch.backends.mha.get_fastpath_enabled()
+    with watch(_Padded(), probe=(inputs, y), every=1) as run:
+        assert run.layers == ["embedding", "encoder.layers.0", "encoder.layers.1"]
+    assert np.isfinite(run.record["loads"]).all()
+    assert torch.backends.mha.get_fastpath_enabled() is fast

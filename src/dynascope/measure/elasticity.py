@@ -66,7 +66,7 @@ def class_elasticity(
     classes, codes = _probe(model, inputs, labels)
     chosen = [random.permutation(np.flatnonzero(codes == k))[:steps] for k in range(len(classes))]
     truth = torch.as_tensor(classes[codes], device=inputs.device)
-    with undisturbed(model), _plain_attention(), _read(model, layer) as read:
+    with undisturbed(model), sdpa_kernel(SDPBackend.MATH), _read(model, layer) as read:  # fused kernels have no jvp
         step = _Step(read, _leaves(model), inputs, truth, codes, loss, rate)
         rows = [
             np.stack([step.moves(int(sample)) for sample in each]) for each in chosen
@@ -298,18 +298,6 @@ def _read(model: nn.Module, layer: str | None) -> Iterator[_Reader]:
         yield _Reader(model, held)
     finally:
         hook.remove()
-
-
-@contextmanager
-def _plain_attention() -> Iterator[None]:
-    """Attention written out: fused kernels have no forward-mode derivative."""
-    fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        with sdpa_kernel(SDPBackend.MATH):
-            yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
 
 
 def _leaves(model: nn.Module) -> dict[str, torch.Tensor]:

@@ -18,7 +18,8 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
     states of PyTorch on the CPU and on every GPU, of NumPy and of Python. Inside, compiled parts run as they are
     written, so that nothing is compiled again, and autocast is off, whose cache of converted weights would otherwise
     reach the next backward pass without gradients. It is `no_grad`, not `inference_mode`: a mask or table that a module
-    makes and keeps inside is an ordinary tensor, which the next backward pass may use.
+    makes and keeps inside is an ordinary tensor, which the next backward pass may use. PyTorch's transformer layers go
+    the way that they go in training: in evaluation they would pass rows of unequal length, without shape or hooks.
 
     >>> layer = nn.BatchNorm1d(2)
     >>> with undisturbed(layer):
@@ -42,6 +43,8 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
         for kind in {"cpu", *(each.device.type for each in model.parameters())}:
             if torch.amp.is_autocast_available(kind):
                 stack.enter_context(torch.autocast(kind, enabled=False))
+        stack.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
+        torch.backends.mha.set_fastpath_enabled(False)
         try:
             for module in modules:
                 module.training = False
