@@ -95,5 +95,5 @@ EXPERIMENT = regime(
         ),
     ),
     smoke={"steps": 100},
-    paper=PAPER | {"data": "cifar10", "train_per_class": 300},  # few, so that all are fitted
+    paper=PAPER | {"data": "cifar10", "train_per_class": 300, "steps": 3000},  # few and long, so that all are fitted
 )
