@@ -133,21 +133,23 @@ def test_networks_of_other_layers_never_get_less_noise_than_they_began_with():
     assert Law().turn(place, 20_000, _seen(-1.0)).u < 0.3
 
 
-def test_dropout_of_other_layers_begins_at_a_tenth_unless_it_began_elsewhere():
+def test_dropout_of_other_layers_begins_where_some_of_the_signal_is_left_unless_it_began_elsewhere():
     other, linear = law_for(["", "Conv2d"], GAIN, None, None), law_for(["", "Linear"], GAIN, None, None)
 
-    def begins(law, value=0.0, most=0.6, knob="dropout", *, shortcut=False):
-        return beginning(law, knob, value, most, lambda: shortcut)
+    def begins(law, value=0.0, most=0.6, knob="dropout", *, passed=1):
+        return beginning(law, knob, value, most, lambda: passed)
 
-    assert begins(other) == 0.1
-    assert begins(other, shortcut=True) == 0.5
-    assert begins(other, most=0.05) == begins(other, most=0.05, shortcut=True) == 0.05
-    assert begins(other, most=0.5, shortcut=True) == 0.1  # it never falls below its start, and must have room to rise
-    assert begins(other, 0.02) == begins(other, 0.02, shortcut=True) == 0.02
-    assert begins(other, knob="weight_decay", shortcut=True) == 0.0
-    assert begins(linear, shortcut=True) == 0.0
-    assert begins(law_for(["", "Conv2d"], 0.0, None, None), shortcut=True) == 0.0  # leaves all alone
-    assert begins(law_for(["", "Conv2d"], GAIN, 0.0, None), shortcut=True) == 0.0  # holds a bend
+    assert begins(other) == 0.6
+    for layers in (2, 3, 6, 20):
+        assert (1 - begins(other, passed=layers)) ** layers == pytest.approx(0.4)
+    assert begins(other, passed=None) == 0.1  # it cannot be told
+    assert begins(other, most=0.05) == begins(other, most=0.05, passed=None) == 0.05
+    assert begins(other, most=0.9, passed=1) == 0.6
+    assert begins(other, 0.02) == 0.02
+    assert begins(other, knob="weight_decay") == 0.0
+    assert begins(linear) == 0.0
+    assert begins(law_for(["", "Conv2d"], 0.0, None, None)) == 0.0  # leaves all alone
+    assert begins(law_for(["", "Conv2d"], GAIN, 0.0, None)) == 0.0  # holds a bend
 
 
 def test_a_target_that_is_given_is_held_by_any_network():

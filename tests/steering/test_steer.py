@@ -48,8 +48,9 @@ def test_with_the_gain_at_zero_training_is_the_same_bit_for_bit():
     assert np.isfinite(run.record["dropout_bend"].values[1:]).all()
 
 
-def test_convolutions_without_dropout_begin_at_a_tenth_and_others_where_they_are():
-    for share, options, begun in ((0.0, {}, 0.1), (0.3, {}, 0.3), (0.0, {"gain": 0.0}, 0.0)):
+def test_convolutions_without_dropout_begin_with_some_and_others_where_they_are():
+    three = 1 - 0.4 ** (1 / 3)  # leaves 0.4 behind three layers
+    for share, options, begun in ((0.0, {}, three), (0.3, {}, 0.3), (0.0, {"gain": 0.0}, 0.0)):
         model = convolutional(share)
         weights, run = steered(model, steps=EVERY, **options)
         assert run.record["dropout"].values[0] == begun
@@ -68,15 +69,25 @@ class _Beside(nn.Module):
         return self.branch(x) + (x if self.shortcut else 0)
 
 
-@pytest.mark.parametrize(("shortcuts", "begun"), [((True, True, True), 0.5), ((True, False, True), 0.1)])
-def test_where_there_is_a_way_round_all_dropout_it_begins_higher(shortcuts, begun):
+@pytest.mark.parametrize(("shortcuts", "passed"), [((True, True, True), 1), ((True, False, True), 2)])
+@pytest.mark.filterwarnings("ignore:dropout begins at the most")
+def test_dropout_begins_where_some_of_the_signal_is_left(shortcuts, passed):
     torch.manual_seed(1)
     blocks = [_Beside(shortcut=each) for each in shortcuts]
     ends = nn.Flatten(), nn.Linear(4 * data()[0].shape[1], CLASSES)
     model = nn.Sequential(nn.Unflatten(1, (1, -1)), nn.Conv1d(1, 4, 1), *blocks, *ends)
     _, run = steered(model, steps=EVERY)
-    assert run.record["dropout"].values[0] == begun
+    assert (1 - run.record["dropout"].values[0]) ** passed == pytest.approx(0.4)
     assert not any(each._forward_hooks for each in model.modules())
+
+
+def test_where_dropout_begins_at_its_limit_it_is_told_to_stay():
+    model = convolutional(0.0)
+    with watch(model, probe=data(), every=EVERY, slow=0) as run:
+        with pytest.warns(UserWarning, match=r"dropout begins at the most that is allowed, 0\.2, and stays there"):
+            assert steer(run, Dropout(model, at_most=0.2)).value == 0.2
+        with warnings.catch_warnings(action="error"):
+            steer(run, Dropout(model, at_most=0.2))  # which is chosen now
 
 
 class _Two(nn.Module):
@@ -280,7 +291,7 @@ def test_in_two_processes_the_first_decides(tmp_path):
     found = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1)]
     assert found[0]["value"] == found[1]["value"] > 0
     assert found[0]["turned"] > 3
-    assert found[0]["begun"] == found[1]["begun"] == 0.1
+    assert found[0]["begun"] == found[1]["begun"] == 1 - 0.4 ** (1 / 3)  # three layers in a row
     assert found[0]["refused"] == found[1]["refused"]
 
 

@@ -14,10 +14,10 @@ from dynascope.monitor.tasks import Task
 from dynascope.monitor.telling import guarded, tell
 from dynascope.monitor.wrappers import agreed, spread
 from dynascope.records import Json
+from dynascope.steering.in_a_row import in_a_row
 from dynascope.steering.knobs import Dropout, Knob
 from dynascope.steering.law import GAIN, Law, Place, place_of, value_of
 from dynascope.steering.other_layers import beginning, law_for
-from dynascope.steering.shortcuts import way_round
 
 
 class Steering:
@@ -30,7 +30,10 @@ class Steering:
         self._run, self._knob, self._law, self._unlabelled = run, knob, law, unlabelled
         self._told: set[object] = set()
         self._task = run.task
-        self._set(beginning(law, knob.name, knob.value, knob.limits[1], lambda: _way_round(run, knob)))
+        begun = beginning(law, knob.name, knob.value, knob.limits[1], lambda: _in_a_row(run, knob))
+        if begun == knob.limits[1] > knob.value:
+            tell(f"{knob.name} begins at the most that is allowed, {begun:g}, and stays there; at_most=… gives it room")
+        self._set(begun)
         self._place = Place.at(place_of(knob.value, knob.limits, knob.scale, knob.noise))
 
     @property
@@ -127,8 +130,8 @@ def steer(
         these then counts, too: worth it where inputs are noisy.
     steps: length of the run; the last tenth then settles at what was found.
     gain: of the knob's range for each e-fold of training time; 0 measures and leaves the knob alone.
-    target: the bend to hold. Not given: 0 where layers are linear maps; others go by their doubts, and begin at a
-        dropout of 0.1 where it is 0, of 0.5 if there is a way round it.
+    target: the bend to hold. Not given: 0 where layers are linear maps; others go by their doubts, and dropout that is
+        0 begins where it leaves 0.4 of the signal: at 0.6 in branches, at 0.14 in each of six layers in a row.
 
     Every turn is a line of the run's journal; `run.record` has the knob over steps under its name. A run that is
     resumed in its folder goes on where it was; else keep `state_dict` in your checkpoint. Under
@@ -177,12 +180,12 @@ def steer(
     return steering
 
 
-def _way_round(run: Run, knob: Knob) -> bool:
-    """Whether there is one round the layers of a dropout knob, one of the user's own not counted.
+def _in_a_row(run: Run, knob: Knob) -> int | None:
+    """How many layers of a dropout knob a signal passes, if it can be told; one of the user's own is not counted.
 
-    Of several inputs one may pass beside, such as a mask, without being the signal: then it cannot be told.
+    Of several inputs one may pass beside, such as a mask, without being the signal: then it cannot.
     """
-    return isinstance(knob, Dropout) and run.inputs == 1 and way_round(knob.layers, run.look)
+    return in_a_row(knob.layers, run.look) if isinstance(knob, Dropout) and run.inputs == 1 else None
 
 
 def _require(run: Run, unlabelled: Inputs | None) -> None:

@@ -13,14 +13,14 @@ from dynascope.networks import arguments
 from dynascope.networks.arguments import Pair
 from dynascope.networks.network import Dropout as OwnDropout
 from dynascope.networks.training import Trainer
+from dynascope.steering.in_a_row import in_a_row
 from dynascope.steering.knobs import Dropout, LearningRate, Limited, WeightDecay, allowed
 from dynascope.steering.law import GAIN, Place, place_of, value_of
 from dynascope.steering.other_layers import beginning, law_for
-from dynascope.steering.shortcuts import way_round
 
 _KINDS: dict[str, type[Limited]] = {"dropout": Dropout, "learning_rate": LearningRate, "weight_decay": WeightDecay}
 _OF_THE_PROBE = ("bend", "low", "high", "fit", "doubt", "sure", "ready", "contradicted")
-_FEW = 32  # rows that show whether there is a way round dropout
+_FEW = 32  # rows that show how many dropout layers a signal passes
 _ROUNDING = 1e-7  # of shares that networks hold as float32
 
 
@@ -128,8 +128,8 @@ class _Hand:
         self.chosen = torch.as_tensor(chosen).to(trainer.device)
         self.turned = (helm.limits, helm.kind.scale, helm.kind.noise)
         self.law = law_for(trainer.network.kinds, *helm.wishes)
-        whole = cache(lambda: _way_round(trainer, x))
-        begins = partial(beginning, self.law, helm.knob, most=helm.limits[1], way_round=whole)
+        passed = cache(lambda: _in_a_row(trainer, x))
+        begins = partial(beginning, self.law, helm.knob, most=helm.limits[1], in_a_row=passed)
         self.values[chosen] = [begins(each) for each in start[chosen]]
         self.place = Place.at(np.array([place_of(each, *self.turned) for each in self.values[chosen]]))
         self.bend = np.full(trainer.size, np.nan)
@@ -163,12 +163,12 @@ class _Hand:
         return {name: torch.tensor(self.values), f"{name}_bend": torch.tensor(self.bend)}
 
 
-def _way_round(trainer: Trainer, x: np.ndarray) -> bool:
-    """Whether there is one round the dropout layers; the first trial tells, since all are built alike."""
+def _in_a_row(trainer: Trainer, x: np.ndarray) -> int | None:
+    """How many dropout layers a signal passes; the first trial tells, since all are built alike."""
     network = trainer.network_of(0)
     layers = [each for each in network.modules() if isinstance(each, OwnDropout)]
     few = trainer.inputs(x[:_FEW])
-    return way_round(layers, lambda: network(few))
+    return in_a_row(layers, lambda: network(few))
 
 
 @torch.no_grad()

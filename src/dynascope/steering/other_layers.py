@@ -1,10 +1,10 @@
 """The law of control where layers are not all linear maps: no target of the bend is known, beliefs are.
 
 u moves by gain · asked in an e-fold of training time, as in `dynascope.steering.law`. They learn by heart within a
-fraction of an e-fold, so that all of it is swifter, and dropout that is 0 begins at 0.1: what is learnt by heart
-before there is noise is not all given up again. Where there is a way round all dropout layers, as in residual networks
-and transformers, noise cannot cut the signal off, and it begins at 0.5, if it may rise further. u never falls below its
-start.
+fraction of an e-fold, so that all of it is swifter, and dropout that is 0 does not begin there: what is learnt by heart
+before there is noise is not all given up again. It begins at (1 − p)^L = 0.4, what is left of a signal behind all L
+dropout layers that it passes in a row, branches counted as one; at 0.1 where that cannot be told. u never falls below
+its start.
 
     asked = e + r       e = clip((0.85 − doubt/most doubt)/0.05, −3, 10) · clip((most doubt − 0.1)/0.02, 0, 1)
 
@@ -28,7 +28,8 @@ from dynascope.monitor.beliefs import Signal
 from dynascope.steering.knobs import Dropout
 from dynascope.steering.law import WRONG, Law, Place, taken_back, told
 
-BEGIN, BEGIN_ROUND = 0.1, 0.5  # where dropout that is 0 begins; the latter where there is a way round it
+PASSES = 0.4  # what dropout that is 0 leaves of a signal when it begins
+BEGIN = 0.1  # where it begins if it cannot be told how many layers the signal passes
 LINEAR = "Linear"  # the kind of layers for which a target of the bend is known
 KEPT, STEEP = 0.85, 0.05  # the share of the most doubt to keep, and how sharply
 TAKEN_BACK = 0.1  # share of the contradictions that may be taken back
@@ -70,15 +71,16 @@ class OtherLayers(Law):
         return np.where(place.most <= WRONG, asked, 0.0)
 
 
-def beginning(law: Law, knob: str, value: float, most: float, way_round: Callable[[], bool]) -> float:
-    """The value at which a knob begins. most: the most that it may be. way_round: whether noise can be passed by.
+def beginning(law: Law, knob: str, value: float, most: float, in_a_row: Callable[[], int | None]) -> float:
+    """The value at which a knob begins. most: the most that it may be. in_a_row: layers that a signal passes, if known.
 
-    >>> beginning(OtherLayers(), "dropout", 0.0, 0.6, bool), beginning(Law(), "dropout", 0.0, 0.6, bool)
-    (0.1, 0.0)
+    >>> beginning(OtherLayers(), "dropout", 0.0, 0.6, lambda: 2), beginning(Law(), "dropout", 0.0, 0.6, lambda: 2)
+    (0.3675444679663241, 0.0)
     """
     if not isinstance(law, OtherLayers) or law.gain == 0 or knob != Dropout.name or value != 0:
         return value
-    return BEGIN_ROUND if most > BEGIN_ROUND and way_round() else min(BEGIN, most)
+    layers = in_a_row()
+    return min(BEGIN if layers is None else 1 - PASSES ** (1 / layers), most)
 
 
 def law_for(kinds: Sequence[str], gain: Given[float], target: Given[float | None], steps: Given[int | None]) -> Law:
