@@ -131,7 +131,7 @@ def steer(
     steps: length of the run; the last tenth then settles at what was found.
     gain: of the knob's range for each e-fold of training time; 0 measures and leaves the knob alone.
     target: the bend to hold. Not given: 0 where layers are linear maps; others go by their doubts, and dropout that is
-        0 begins where it leaves 0.4 of the signal: at 0.6 in branches, at 0.14 in each of six layers in a row.
+        0 begins where it leaves 0.4 of a signal, behind all layers in a row.
 
     Every turn is a line of the run's journal; `run.record` has the knob over steps under its name. A run that is
     resumed in its folder goes on where it was; else keep `state_dict` in your checkpoint. Under
