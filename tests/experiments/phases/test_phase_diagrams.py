@@ -156,6 +156,18 @@ def test_an_accuracy_that_is_best_next_to_the_straightest_is_told_from_one_that_
         assert failed(DROPOUT, other) & _claims("accuracy", "accuracy-near") == _claims(*wrong)
 
 
+def test_where_many_curves_are_straight_a_bent_one_with_the_best_accuracy_is_caught(failed):
+    record = _diagram(3.0, noise="batch_size")
+    curves = straight(record["load"].sel(probe="train"))[0].mean("trial").values
+    for best, wrong in ((curves.argmax() + 1, set()), (curves.argmin(), {"fig-s7a-accuracy-linear"})):
+        other = record.copy(deep=True)
+        other["accuracy"][0, best] = 0.99
+        assert failed("phases/wide", other) & {"fig-s7a-accuracy", "fig-s7a-accuracy-linear"} == {
+            "fig-s7a-accuracy",
+            *wrong,
+        }
+
+
 def test_noise_does_not_help_accuracies_to_pass(failed):
     record = _diagram(1.0)
     record["accuracy"] += 0.02 * np.random.default_rng(1).normal(size=record["accuracy"].shape)
