@@ -81,7 +81,46 @@ def test_towers_side_by_side_are_no_way_round_each_other():
     def said():
         return sum(each.eval()(X) for each in towers)
 
-    assert in_a_row([drop for each in towers for drop in each.drops], said) == 6
+    assert in_a_row([drop for each in towers for drop in each.drops], said) == 3
+
+
+def test_shortcuts_that_carry_little_are_shortcuts_all_the_same():
+    """As in a deep residual network at the start, whose branches add up."""
+    assert found(Chain(shortcuts=(0.2,) * 6)) == 1  # a hundredth is left without any branch, 0.3 or more without one
+
+
+def test_a_layer_of_all_branches_and_of_the_last_one_counts_as_two():
+    model, drop = Chain(shortcuts=BESIDE).eval(), nn.Dropout(0.0)
+    model.drops = nn.ModuleList([drop] * 3)
+    assert in_a_row([drop], lambda: drop(model(X))) == 2
+
+
+def test_calls_at_times_that_do_not_follow_each_other_count_as_one():
+    drop, cell, last = nn.Dropout(0.0), nn.RNNCell(8, 5), nn.Linear(5, 3)
+
+    def said(use=lambda x, state: cell(drop(x), state)):
+        state = None
+        for each in X[:, 0].unbind(1):
+            state = use(each, state)
+        return last(state)
+
+    assert in_a_row([drop], said) == 1
+    assert in_a_row([drop], lambda: said(lambda x, state: cell(x, None if state is None else drop(state)))) == 1
+
+
+def test_a_layer_in_place_is_closed_though_nobody_looks_at_what_it_returns():
+    model = Chain(lambda drop, x: (drop(x), x)[1], layer=lambda share: nn.Dropout(share, inplace=True))
+    assert found(model) == 3
+
+
+def test_branches_without_effect_at_the_start_are_branches():
+    assert found(Chain(lambda drop, x: 0 * drop(x), shortcuts=BESIDE)) == 1
+    model, beside = Chain().eval(), nn.Dropout(0.0)
+    assert in_a_row([*model.drops, beside], lambda: (model(X), beside(X))[0]) == 4
+
+
+def test_a_network_that_says_nothing_of_nothing_tells_nothing():
+    assert found(Chain(lambda drop, x: drop(x) / drop(x).norm(), shortcuts=BESIDE)) is None
 
 
 @pytest.mark.parametrize(
@@ -137,11 +176,12 @@ def test_outputs_that_are_all_alike_tell_nothing():
     assert found(model) is None
 
 
-def test_a_network_that_refuses_to_work_with_nothing_tells_nothing():
+@pytest.mark.parametrize("error", [ValueError, IndexError, KeyError, type("Own", (Exception,), {})])
+def test_a_network_that_refuses_to_work_with_nothing_tells_nothing(error):
     def use(drop, x):
         x = drop(x)
         if not x.any():
-            raise ValueError("nothing")
+            raise error("nothing")
         return x
 
     model = Chain(use, shortcuts=BESIDE)

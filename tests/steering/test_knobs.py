@@ -61,6 +61,8 @@ def test_a_compiled_model_meets_few_values():
         knob.set(share)
         seen.add(round(model[1].p, 6))
     assert seen == {0.0, 0.1, 0.2, 0.3, 0.4, 0.5}
+    knob.set(0.03)
+    assert knob.value == 0.1  # little is not none
 
 
 def test_a_scheduler_does_not_see_the_factor():

@@ -90,6 +90,24 @@ def test_where_dropout_begins_at_its_limit_it_is_told_to_stay():
             steer(run, Dropout(model, at_most=0.2))  # which is chosen now
 
 
+@pytest.mark.parametrize(("side", "head"), [(64, (nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 2))), (64, ())])
+def test_large_images_and_labels_of_each_pixel_count_as_few_ones_do(side, head):
+    torch.manual_seed(0)
+    blocks = (part for into in (1, 4, 4) for part in (nn.Conv2d(into, 4, 3, padding=1), nn.ReLU(), nn.Dropout(0.0)))
+    model, x = nn.Sequential(*blocks, *head), torch.randn(40, 1, side, side)
+    y = torch.arange(40) % 2 if head else (x[:, 0] > 0).long()
+    with watch(model, probe=(x, y), every=EVERY, slow=0) as run:
+        assert steer(run, Dropout(model)).value == 1 - 0.4 ** (1 / 3)
+
+
+def test_a_resumed_run_is_not_tried_out_again(tmp_path):
+    options = {"probe": data(), "every": EVERY, "slow": 0, "out": tmp_path / "run"}
+    for share, more in ((0.05, {}), (0.0, {"resume": True})):  # the second is built anew
+        model = convolutional(share)
+        with warnings.catch_warnings(action="error"), watch(model, **options, **more) as run:
+            assert steer(run, Dropout(model, at_most=0.2)).value == 0.05
+
+
 class _Two(nn.Module):
     """A tower with dropout in line, and a number beside it."""
 

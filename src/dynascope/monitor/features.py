@@ -12,6 +12,7 @@ from dynascope.monitor.tasks import Task, at_places, picked
 from dynascope.monitor.tracing import first_tensor, hooked, with_first
 
 REDUCTIONS = ("pool", "flatten", "mean", "first", "last")
+WHOLE = 16  # inputs without labels that go through a network at once, whatever they are
 MAX_FEATURES = 4096
 
 
@@ -250,7 +251,7 @@ def read_test(
 
 
 def read_outputs(model: nn.Module, inputs: Inputs, layers: Layers) -> torch.Tensor:
-    """What a model says of inputs without labels, (sample, output).
+    """What a model says of inputs without labels, (sample, output); of a few, `WHOLE`, in one pass.
 
     >>> from dynascope.monitor.layers import find_layers
     >>> net = nn.Linear(2, 3)
@@ -261,7 +262,8 @@ def read_outputs(model: nn.Module, inputs: Inputs, layers: Layers) -> torch.Tens
     task = layers.reading.task
     rows = len(tensors_of(inputs)[0])
     probe = Probe.of((inputs, torch.zeros((rows, *task.labels.shape[1:]), dtype=task.labels.dtype)), model)
-    outputs = [output_of(feed(model, chunk), layers.output).detach() for _, chunk in probe.chunks(most_at_once(task))]
+    chunks = [probe.inputs] if rows <= WHOLE else [chunk for _, chunk in probe.chunks(most_at_once(task))]
+    outputs = [output_of(feed(model, chunk), layers.output).detach() for chunk in chunks]
     return torch.cat([each.reshape(len(each), -1) for each in outputs])
 
 

@@ -16,7 +16,7 @@ from dynascope.measure.elasticity import Loss
 from dynascope.measure.side_effects import undisturbed
 from dynascope.monitor import measuring
 from dynascope.monitor.cadence import Cadence
-from dynascope.monitor.features import Features, Layers, read_features, read_outputs, read_test
+from dynascope.monitor.features import WHOLE, Features, Layers, read_features, read_outputs, read_test
 from dynascope.monitor.findings import VARIABLES, Finding
 from dynascope.monitor.following import Follower
 from dynascope.monitor.health import examine, thinned
@@ -37,7 +37,7 @@ from dynascope.records import Json, save
 if TYPE_CHECKING:
     import pandas as pd
 
-_FEW = slice(32)  # samples of the probe that show how a network is built
+_FEW = slice(WHOLE)  # samples of the probe that show how a network is built
 
 
 @dataclass(frozen=True)

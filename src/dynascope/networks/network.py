@@ -54,9 +54,11 @@ class BatchNorm2d(nn.BatchNorm2d):
         """(n, channel, row, column) → the same shape."""
         variance, mean = self.running_var, self.running_mean
         if self.training:
+            many = x.numel() // x.shape[1]
+            if many < 2:
+                raise ValueError("batch norm needs two values of a channel in training: use a batch_size above 1")
             variance, mean = torch.var_mean(x, (0, 2, 3), correction=0)
             with torch.no_grad():
-                many = x.numel() // x.shape[1]
                 for kept, new in ((self.running_mean, mean), (self.running_var, variance * (many / (many - 1)))):
                     kept.mul_(1 - self.momentum).add_(self.momentum * new)
         scale = self.weight * torch.rsqrt(variance + self.eps)

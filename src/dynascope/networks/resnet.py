@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from dynascope.checks import count
 from dynascope.networks.mlp import checked_share
-from dynascope.networks.network import Dropout, MeanOverPixels, Network
+from dynascope.networks.network import BatchNorm2d, Dropout, MeanOverPixels, Network
 
 
 class Residual(nn.Module):
@@ -14,14 +14,14 @@ class Residual(nn.Module):
     def __init__(self, channels: int, wider: int, stride: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.conv_1 = nn.Conv2d(channels, wider, 3, stride, padding=1, bias=False)
-        self.norm_1, self.drop = nn.BatchNorm2d(wider), Dropout(dropout)
+        self.norm_1, self.drop = BatchNorm2d(wider), Dropout(dropout)
         self.conv_2 = nn.Conv2d(wider, wider, 3, padding=1, bias=False)
-        self.norm_2 = nn.BatchNorm2d(wider)
+        self.norm_2 = BatchNorm2d(wider)
         same = stride == 1 and channels == wider
         self.shortcut: nn.Module = (
             nn.Identity()
             if same
-            else nn.Sequential(nn.Conv2d(channels, wider, 1, stride, bias=False), nn.BatchNorm2d(wider))
+            else nn.Sequential(nn.Conv2d(channels, wider, 1, stride, bias=False), BatchNorm2d(wider))
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -51,7 +51,7 @@ class ResNet18(Network):
         width, dropout = count("width", width), checked_share("dropout", dropout)
         stages: dict[str, nn.Module] = {
             "conv": nn.Conv2d(channels, width, 3, padding=1, bias=False),
-            "norm": nn.BatchNorm2d(width),
+            "norm": BatchNorm2d(width),
             "act": nn.ReLU(),
         }
         held = width

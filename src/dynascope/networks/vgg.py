@@ -3,7 +3,7 @@
 from torch import nn
 
 from dynascope.checks import count
-from dynascope.networks.network import MeanOverPixels, Network
+from dynascope.networks.network import BatchNorm2d, MeanOverPixels, Network
 
 _PLAN = ((1, 2), (2, 2), (4, 3), (8, 3), (8, 3))  # (channels in units of the width, convolutions) before each pooling
 
@@ -31,7 +31,7 @@ class VGG16(Network):
                 k += 1
                 stages |= {
                     f"conv_{k}": nn.Conv2d(held, times * width, 3, padding=1),
-                    f"norm_{k}": nn.BatchNorm2d(times * width),
+                    f"norm_{k}": BatchNorm2d(times * width),
                     f"act_{k}": nn.ReLU(),
                 }
                 held = times * width

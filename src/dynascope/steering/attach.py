@@ -30,10 +30,8 @@ class Steering:
         self._run, self._knob, self._law, self._unlabelled = run, knob, law, unlabelled
         self._told: set[object] = set()
         self._task = run.task
-        begun = beginning(law, knob.name, knob.value, knob.limits[1], lambda: _in_a_row(run, knob))
-        if begun == knob.limits[1] > knob.value:
-            tell(f"{knob.name} begins at the most that is allowed, {begun:g}, and stays there; at_most=… gives it room")
-        self._set(begun)
+        if not self._before():
+            self._start()
         self._place = Place.at(place_of(knob.value, knob.limits, knob.scale, knob.noise))
 
     @property
@@ -43,11 +41,21 @@ class Steering:
 
     def begin(self) -> None:
         """Take up where the run's journal says that the knob stood; `steer` calls it."""
-        before = [each for each in self._run.turns if each["knob"] == self._knob.name]
-        if before:
+        if before := self._before():
             self._restore(before[-1])
         self._share()
         self._note(None)
+
+    def _before(self) -> list[dict[str, Json]]:
+        """What the run's journal has of this knob."""
+        return [each for each in self._run.turns if each["knob"] == self._knob.name]
+
+    def _start(self) -> None:
+        """Turn the knob to where it begins, and say so where it can only stay there."""
+        was, most = self._knob.value, self._knob.limits[1]
+        self._set(beginning(self._law, self._knob.name, was, most, lambda: _in_a_row(self._run, self._knob)))
+        if self._knob.value == most > was:
+            tell(f"{self._knob.name} begins at the most that is allowed, {most:g}, and stays there; at_most gives room")
 
     def measured(self, step: int, numbers: Numbers | None) -> None:
         """Turn the knob after a measurement; the run calls it, in every process of a distributed one."""
@@ -185,7 +193,10 @@ def _in_a_row(run: Run, knob: Knob) -> int | None:
 
     Of several inputs one may pass beside, such as a mask, without being the signal: then it cannot.
     """
-    return in_a_row(knob.layers, run.look) if isinstance(knob, Dropout) and run.inputs == 1 else None
+    if not isinstance(knob, Dropout) or run.inputs != 1:
+        return None
+    with run.charged():
+        return in_a_row(knob.layers, run.look)
 
 
 def _require(run: Run, unlabelled: Inputs | None) -> None:

@@ -112,7 +112,8 @@ class Dropout(Limited):
         """Give every layer this share."""
         share = self._within(value)
         if self._step:
-            share = self.limits[0] + self._step * round((share - self.limits[0]) / self._step)
+            levels = (share - self.limits[0]) / self._step
+            share = self.limits[0] + self._step * (1 if 0.25 <= levels < 1 else round(levels))  # little is not none
         for each in self.layers:
             if isinstance(each, OwnDropout):
                 each.dropout.fill_(share)
