@@ -22,7 +22,7 @@ from dynascope.experiments.phases.shapes import (
     straight_where_best,
     straightest_inside,
 )
-from dynascope.experiments.sources import spring_block
+from dynascope.experiments.sources import Source, spring_block
 from dynascope.statistics.errors import over_trials
 
 
@@ -152,14 +152,6 @@ def _accuracy(prefix: str, figure: str, config: Config) -> tuple[Claim, ...]:
         )
     source, best = spring_block(figure=f"{figure}, S5"), judges.in_best_row(best_where_straight)
     why = f"{prefix}-accuracy-{'linear' if config.many_straight else 'near'}, several noises leave curves as straight"
-    linear = Claim(
-        f"{prefix}-accuracy-linear",
-        "in that row, the noise with the best test accuracy leaves a straight curve: R² above 0.95",
-        judges.in_best_row(linear_where_best),
-        source,
-        kind="own",
-        settles_at="paper",
-    )
     return (
         Claim(
             f"{prefix}-accuracy",
@@ -184,7 +176,18 @@ def _accuracy(prefix: str, figure: str, config: Config) -> tuple[Claim, ...]:
             kind="printed" if config.thorough else "derived",  # Figure S5 shows both for Figure 1
             settles_at="paper",
         ),
-        *((linear,) if config.many_straight else ()),
+        *((_linear(f"{prefix}-accuracy-linear", source),) if config.many_straight else ()),
+    )
+
+
+def _linear(name: str, source: Source) -> Claim:
+    return Claim(
+        name,
+        "in that row, the noise with the best test accuracy leaves a straight curve: R² above 0.95",
+        judges.in_best_row(linear_where_best),
+        source,
+        kind="own",
+        settles_at="paper",
     )
 
 
