@@ -92,7 +92,7 @@ def _without(
         call = (layer, made[layer])
         made[layer] += 1
         came, passed = first_tensor(given), first_tensor(made_of_it)
-        reached[call] = 0.0 if came is None else _spread(came)
+        reached[call] = 0.0 if came is None else _spread(came.float())  # where it is: features may be large
         if call not in closed or passed is None:
             return None
         if getattr(layer, "inplace", False):  # what came in may be what goes on
@@ -113,5 +113,5 @@ def _without(
 
 
 def _spread(rows: Tensor) -> float:
-    flat = rows.detach().cpu().double().flatten(1)
+    flat = rows.flatten(1)
     return float((flat - flat.mean(0)).norm())
