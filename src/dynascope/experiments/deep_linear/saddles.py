@@ -215,7 +215,8 @@ EXPERIMENT = Experiment(
         "save_points": 121,
         "dt": 0.01,
     },
-    paper={"dt": 1e-4, "init_exponent": 2.0, "duration": 1000.0, "save_points": 1001},
+    # ten million steps, in which a network takes minutes of a core
+    paper={"dt": 1e-4, "init_exponent": 2.0, "duration": 1000.0, "save_points": 1001, "trials": 16},
     model="DeepLinear",
     adapted="sizes of the modes, which the source leaves out, and initial weights with γ = 2 for its 3",
 )
