@@ -157,11 +157,13 @@ def test_own_kernels_give_the_same_training(monkeypatch, share):
 # --- the choice -----------------------------------------------------------------------------------------------------
 
 
-def chosen(folder, times, *, steps=100, facts=None, wrong=()):
+def chosen(folder, times, *, steps=100, facts=None, wrong=(), rounding=0.0):
     """The way that is chosen, and those that were tried for it."""
     tried = []
 
-    def attempt(way: str) -> tuple[float, torch.Tensor]:
+    def attempt(way: str, products: str | None = None) -> tuple[float, torch.Tensor]:
+        if products == "full":
+            return 1.0, torch.ones(3) * (1.001 + rounding)
         tried.append(way)
         if times[way] is None:
             raise torch.cuda.OutOfMemoryError("no room")
@@ -199,6 +201,13 @@ def test_a_way_that_steps_otherwise_is_none(tmp_path):
     times = {"stacked": 0.3, "unfolded": 0.1, "in turn": 0.2}
     with pytest.warns(RuntimeWarning, match=r"not stepped unfolded: its step differs from the usual one by 0\.099"):
         assert chosen(tmp_path, times, wrong=("unfolded",))[0] == "in turn"
+    with pytest.warns(RuntimeWarning, match="not stepped unfolded"):
+        assert chosen(tmp_path / "b", times, wrong=("unfolded",), rounding=0.03)[0] == "in turn"
+
+
+def test_a_way_may_differ_as_rounding_makes_steps_differ(tmp_path):
+    times = {"stacked": 0.3, "unfolded": 0.1, "in turn": 0.2}
+    assert chosen(tmp_path, times, wrong=("unfolded",), rounding=0.04)[0] == "unfolded"
 
 
 def test_times_need_no_folder_to_write_to(tmp_path):

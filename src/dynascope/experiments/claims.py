@@ -184,6 +184,15 @@ def corrected(
     return replace(judged, published=tuple(printed.tolist()), verdict=verdict)
 
 
+def because(judged: Judgement, why: str) -> Judgement:
+    """Name the claim that shows why, where a record does not bear a claim out.
+
+    >>> because(above(0.0, 1.0, note="x"), "y-small, all are").note, because(above(2.0, 1.0), "y-small").note
+    ('x. Why: y-small, all are', '')
+    """
+    return judged if judged.verdict == "reproduced" else replace(judged, note=f"{judged.note}. Why: {why}")
+
+
 def not_run(reason: str) -> Judgement:
     """Leave a claim unjudged, and say what it would need.
 

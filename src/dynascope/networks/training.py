@@ -314,19 +314,21 @@ class Trainer:
         """What a record says of how steps were taken, or would be, where none was left: it changes rounding only."""
         return {"way": self.way or self.asked, "products": said(self.settings.products, self.device)}
 
-    def _take(self, way: str) -> None:
-        """Step in this way from now on; on a GPU a step is captured."""
+    def _take(self, way: str, products: str | None = None) -> None:
+        """Step in this way from now on; on a GPU a step is captured, with products as set or as given."""
+        products = products or self.settings.products
         stages = tuple(stage for stage, _ in self.at_once.values())
         self._graph, self._pass, self.way = None, WAYS[way](self.network, stages), way
-        if self.settings.products == "bfloat16":
+        if products == "bfloat16":
             self._pass = of_bfloat16(self._pass, self.device)
         if self.device.type == "cuda":
-            with exact_as(self.settings.products):
+            with exact_as(products):
                 self._graph = captured(self._step, self.device, self._changed())
 
-    def _attempt(self, way: str) -> tuple[float, Tensor]:
+    def _attempt(self, way: str, products: str | None = None) -> tuple[float, Tensor]:
         """Seconds of a step in this way, and how it moves the weights, or their moments, which follow the gradient."""
-        self._take(way)
+        self._take(way, products)
+        self.way = None if products else way  # with other products it is none to go on with
         assert self._graph is not None
         moved = [p if self.plain else self.mutable[f"first_moment/{name}"] for name, p in self.trained.items()]
         return timed(self._graph, self.device, self._changed(), moved)

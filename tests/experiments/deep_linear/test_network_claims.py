@@ -134,6 +134,18 @@ def test_other_stages_are_caught(staged, failed):
     assert failed(SADDLES, staged.assign(loss=smooth)) == {"fig-2-plateaus", "fig-2-retained", "fig-2-longer"}
 
 
+def test_modes_that_are_not_learned_in_time_count_as_learned_at_the_end(staged, failed):
+    late = staged.copy(deep=True)
+    for name in ("half", "learned"):
+        late[name][1:3, 0, 2] = np.nan
+    assert failed(SADDLES, late) == {"fig-2-longer"}
+    found = {each.id: each.note for each in find(SADDLES).judge(late)}
+    assert "1 modes are learned later" in found["fig-2-order"]
+    late["learned"][1, :, 2] = np.nan  # never learned by any: at least a third longer than under gd
+    late["learned"][1, :, :2] *= 1.2
+    assert failed(SADDLES, late) == set()
+
+
 def test_other_increments_are_caught(smoke, failed):
     """Steps whose variance does not know the learning rate, or falls with the square of the batch."""
     record, _ = smoke(SCALING)

@@ -91,7 +91,7 @@ SWAPPED = {
     "regression": {"fig-3.6-one-feature", "fig-3.6-two"},
     "classes": {"fig-2.4-classes"},
     "data_size": {"fig-7.1-steps"},
-    "learning_rate": {"fig-7.2a-steps", "fig-7.2b-kappa"},
+    "learning_rate": {"fig-7.2a-steps", "fig-7.2a-steps-accuracy", "fig-7.2b-kappa"},
     "architecture": {"fig-7.3-kappa", "fig-7.4-architecture", "fig-7.4-batch-norm"},
 }
 

@@ -12,11 +12,11 @@ import xarray as xr
 from jaxtyping import Float
 
 from dynascope import networks, plots
-from dynascope.experiments.claims import Claim, Judgement, above, below
+from dynascope.experiments.claims import Claim, Judgement, above, because, below
 from dynascope.experiments.experiment import Axes, Panels, settings
 from dynascope.experiments.phases.curves import NetworkExperiment, draw_load
 from dynascope.experiments.phases.load_curves import batches, data_set, follow, shape_of
-from dynascope.experiments.phases.shapes import because, bend, straight
+from dynascope.experiments.phases.shapes import bend, straight
 from dynascope.experiments.sources import spring_block
 from dynascope.models.spring_block.estimate import estimate_chain
 from dynascope.statistics.errors import Estimate, over_trials

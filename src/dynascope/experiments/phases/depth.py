@@ -10,11 +10,10 @@ import numpy as np
 import xarray as xr
 
 from dynascope import networks, plots
-from dynascope.experiments.claims import Claim, Judgement, above, below
+from dynascope.experiments.claims import Claim, Judgement, above, because, below
 from dynascope.experiments.experiment import Axes, Panels
 from dynascope.experiments.phases.curves import NetworkExperiment, draw_load
 from dynascope.experiments.phases.load_curves import batches, data_set, follow, shape_of
-from dynascope.experiments.phases.shapes import because
 from dynascope.experiments.sources import spring_block
 from dynascope.statistics.errors import over_trials
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Claim, Judgement, above, below, three_errors
+from dynascope.experiments.claims import Claim, Judgement, above, because, below, three_errors
 from dynascope.experiments.phases.curves import NetworkExperiment, Training, curves, side_by_side
 from dynascope.experiments.phases.load_curves import run_grid
-from dynascope.experiments.phases.shapes import because, bend, bend_per_work, mean_work
+from dynascope.experiments.phases.shapes import bend, bend_per_work, mean_work
 from dynascope.experiments.sources import spring_block
 from dynascope.statistics.errors import over_trials
 

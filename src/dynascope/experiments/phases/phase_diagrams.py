@@ -9,13 +9,12 @@ import numpy as np
 import xarray as xr
 
 from dynascope import plots
-from dynascope.experiments.claims import Claim, Judgement, Kind, above
+from dynascope.experiments.claims import Claim, Judgement, Kind, above, because
 from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
 from dynascope.experiments.phases import phase_judges as judges
 from dynascope.experiments.phases.load_curves import phase_training, run_grid
 from dynascope.experiments.phases.shapes import (
     accurate_as_straight,
-    because,
     bend_per_work,
     best_where_straight,
     linear_where_best,

@@ -5,12 +5,11 @@ from collections.abc import Callable
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Judgement, above, below
+from dynascope.experiments.claims import Judgement, above, because, below
 from dynascope.experiments.experiment import settings
 from dynascope.experiments.phases.shapes import (
     REGRET,
     accurate_as_straight,
-    because,
     bend,
     bend_per_work,
     mean_work,

@@ -3,11 +3,11 @@
 import xarray as xr
 
 from dynascope import plots
-from dynascope.experiments.claims import Claim, Judgement, above, below
+from dynascope.experiments.claims import Claim, Judgement, above, because, below
 from dynascope.experiments.experiment import Axes, Panels
 from dynascope.experiments.phases.curves import NetworkExperiment, draw_load
 from dynascope.experiments.phases.dropout_schedules import LAPTOP, OFF, SMOKE, Config, draw_courses, run, without_input
-from dynascope.experiments.phases.shapes import because, bend, straight
+from dynascope.experiments.phases.shapes import bend, straight
 from dynascope.experiments.sources import spring_block
 from dynascope.statistics.errors import over_trials
 

@@ -14,7 +14,6 @@ EXPERIMENT = phase_diagram(
         epochs=1000,
         depth=5,
         linear_converges=False,
-        many_straight=True,
     ),
     laptop={**PART, "values": (0.0, 0.2, 0.4, 0.6), "epochs": 60, "batch_size": 16, "learning_rate": 0.01}
     | {"slopes": (0.0, 0.4, 0.8)},

@@ -1,7 +1,5 @@
 """The shape of load curves: how they bend, how straight they are, and whether the straightest are best."""
 
-from dataclasses import replace
-
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
@@ -12,7 +10,7 @@ from dynascope.statistics.errors import over_trials
 from dynascope.statistics.ranks import rank_correlation
 
 REGRET = 0.005  # of test accuracy: less than the smallest difference, 0.0059, that Figure S4 reads something into
-LINEAR = 0.95  # R² of what is called straight; set when the curves of Figures S7(a) and S8(b) were known
+LINEAR = 0.95  # R² of what is called straight; set when the curves of Figure S7(a) were known
 ALIKE = 0.5  # rank correlation of accuracy and straightness
 NEAR = 0.02  # of R²: along the rows of Figure 1 fewer than half of the curves are so near to the straightest
 
@@ -138,12 +136,3 @@ def straightest_inside(curves: Float[np.ndarray, "*kind setting trial"]) -> Judg
     inside = 1 + curves[..., 1:-1, :].mean(axis=-1, keepdims=True).argmax(axis=-2, keepdims=True)
     beyond = np.take_along_axis(curves, inside, axis=-2) - curves[..., [0, -1], :]
     return above(over_trials(beyond), 0.0, note="R² beyond that at either end")
-
-
-def because(judged: Judgement, why: str) -> Judgement:
-    """Name the claim that shows why, where a record does not bear a claim out.
-
-    >>> because(above(0.0, 1.0, note="x"), "y-small, all are").note, because(above(2.0, 1.0), "y-small").note
-    ('x. Why: y-small, all are', '')
-    """
-    return judged if judged.verdict == "reproduced" else replace(judged, note=f"{judged.note}. Why: {why}")
