@@ -137,3 +137,16 @@ def test_findings_have_the_verdicts_of_the_results():
     told = re.findall(rf"`([a-z0-9.-]+)` ({'|'.join(sorted(VERDICTS, key=len, reverse=True))})", page)
     assert len(told) > 50
     assert [each for each in told if found.get(each[0]) != each[1]] == []
+
+
+def test_printed_claims_that_fail_have_a_cause_that_stands():
+    kept = [results.load_result(path) for path in sorted((ROOT / "docs" / "results" / results.KEPT).glob("*.json"))]
+    found = {claim.id: claim.verdict for result in kept for claim in result.claims}
+    declared = [claim for name in registry.names() for claim in registry.find(name).claims]
+    fails = [claim for claim in declared if claim.kind == "printed" and found.get(claim.id) == "not reproduced"]
+    for claim in fails:
+        causes = [why.partition(", ")[0] for why in claim.why]
+        assert causes, f"nothing shows why {claim.id} fails"
+        assert {found[cause] for cause in causes} <= {"reproduced", "erratum"}, claim.id
+    page = (ROOT / "docs" / "results" / "README.md").read_text().split("\n## ")[1]
+    assert re.findall(r"^\| ([^ ]+-[^ ]+) \|", page, re.MULTILINE)[1:] == [claim.id for claim in fails]

@@ -206,6 +206,8 @@ def results_page(results: Mapping[str, Result], pictures: Collection[str]) -> st
         "`dynascope verify --keep` left in folders. "
         "A claim that does not reproduce stays in the table; so does one that was not run.",
         _counts(rows),
+        "## Printed claims that do not reproduce",
+        _causes(rows),
         "## Runs",
         _runs([result for result in complete if result.scale], pictures),
         "## Claims",
@@ -324,6 +326,19 @@ def _counts(rows: Sequence[tuple[Result, Finding]]) -> str:
         if any(count[paper, kind, verdict] for verdict in VERDICTS)
     ]
     return markdown_table(("paper", "kind", *VERDICTS), body)
+
+
+def _causes(rows: Sequence[tuple[Result, Finding]]) -> str:
+    """Each printed claim that fails, and the claims that show why, with their verdicts."""
+    verdicts = {claim.id: claim.verdict for _, claim in rows}
+    body = []
+    for result, claim in rows:
+        if claim.kind == "printed" and claim.verdict in ("not reproduced", "not determined"):
+            whys = (each.why for each in find(result.name).claims if each.id == claim.id)
+            parts = [why.partition(", ") for why in next(whys)]
+            shown = [f"{words}: {cause} ({verdicts.get(cause, 'not claimed')})" for cause, _, words in parts]
+            body.append((claim.id, claim.source, claim.statement, "; ".join(shown)))
+    return markdown_table(("claim", "source", "statement", "why"), body)
 
 
 def _runs(results: Sequence[Result], pictures: Collection[str]) -> str:

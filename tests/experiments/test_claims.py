@@ -105,6 +105,17 @@ def test_a_claim_fails_where_the_scale_can_settle_it():
     assert [finding.fails(scale) for scale in SCALES] == [False, True, True]
 
 
+@pytest.mark.parametrize(
+    ("value", "note"), [(1.0, "n"), (5.0, "n. Why: b, x is not 5; c, nor 6"), (math.nan, "n. Why")]
+)
+def test_a_claim_that_fails_names_what_shows_why(value, note):
+    claim = Claim("a", "x is as told", lambda r: equal(r["x"], value, 0.1, note="n"), why=("b, x is not 5", "c, nor 6"))
+    experiment = dataclasses.replace(tiny(equal), claims=(claim,))
+    (finding,) = experiment.evaluate("laptop")[1]
+    assert finding.note.startswith(note)
+    assert ("Why" in finding.note) == (finding.verdict != "reproduced")
+
+
 def test_scales_that_differ_from_the_paper_say_so():
     assert [tiny(equal).adapted_at(scale) for scale in SCALES] == ["value", "value", ""]
     assert tiny(equal, adapted="other data").adapted_at("paper") == "other data"
@@ -136,6 +147,9 @@ def test_every_experiment_is_declared_in_one_way():
     experiments = [registry.find(name) for name in registry.names()]
     ids = [claim.id for experiment in experiments for claim in experiment.claims]
     assert len(ids) == len(set(ids))
+    whys = [why for experiment in experiments for claim in experiment.claims for why in claim.why]
+    assert {why.partition(", ")[0] for why in whys} <= set(ids)
+    assert all(why.partition(", ")[2] for why in whys)
     for experiment in experiments:
         source, title = registry.headline(experiment.name)
         assert source == str(experiment.source), experiment.name

@@ -51,6 +51,7 @@ class Claim:
     source: where it stands, if not where its experiment does
     kind: printed, as the paper states it; derived, as follows from what it states; own, ours beside it
     settles_at: the smallest scale whose runs can settle it; at smaller ones it may fail by chance
+    why: if it fails, the claims that show why, each as "id, in a few words"
 
     >>> claim = Claim("a", "x is 1", lambda record: equal(record, 1.0, 0.02), Source("elastic", equation="1"))
     >>> claim.judge(1.01).verdict
@@ -63,6 +64,7 @@ class Claim:
     source: Source | None = None
     kind: Kind = "printed"
     settles_at: Scale = "smoke"
+    why: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -182,15 +184,6 @@ def corrected(
     if verdict == "reproduced":
         verdict = "erratum" if differs else "not reproduced"
     return replace(judged, published=tuple(printed.tolist()), verdict=verdict)
-
-
-def because(judged: Judgement, why: str) -> Judgement:
-    """Name the claim that shows why, where a record does not bear a claim out.
-
-    >>> because(above(0.0, 1.0, note="x"), "y-small, all are").note, because(above(2.0, 1.0), "y-small").note
-    ('x. Why: y-small, all are', '')
-    """
-    return judged if judged.verdict == "reproduced" else replace(judged, note=f"{judged.note}. Why: {why}")
 
 
 def not_run(reason: str) -> Judgement:

@@ -123,7 +123,10 @@ class Experiment:
         return tuple(self.finding(claim, claim.judge(seen)) for claim in self.claims)
 
     def finding(self, claim: Claim, judgement: Judgement) -> Finding:
-        """Join a claim with what was found."""
+        """Join a claim with what was found; where it fails, with what shows why."""
+        if claim.why and judgement.verdict in ("not reproduced", "not determined"):
+            because = f"Why: {'; '.join(claim.why)}"
+            judgement = replace(judgement, note=". ".join(filter(None, (judgement.note, because))))
         return Finding(
             claim.id,
             str(claim.source or self.source),

@@ -56,7 +56,7 @@ def test_noise_that_does_nothing_to_linear_networks_is_caught(failed):
 
 
 def test_noise_that_takes_separation_from_linear_networks_hides_how_it_bends_them(failed):
-    """Their curves are as convex at each noise, and more so for how far they fall; nonlinear ones are not explained."""
+    """Their curves are as convex at each noise, and more so for how far they fall; the note counts the slopes that hold."""
     record = _diagram(1.0)
     curves = record["load"].sel(probe="train").mean("trial").isel(slope=-1)
     lost = bend(curves.isel(dropout=0)) / bend(curves)
@@ -67,7 +67,7 @@ def test_noise_that_takes_separation_from_linear_networks_hides_how_it_bends_the
     assert "Why: fig-1c-noise-linear" in found["fig-1c-noise"].note
     assert found["fig-1c-noise-linear"].verdict == "reproduced"
     linear["load"][0] = linear["load"][0, :1].values
-    assert "Why" not in next(each.note for each in find(DROPOUT).judge(linear) if each.id == "fig-1c-noise")
+    assert "at the first 0" in next(each.note for each in find(DROPOUT).judge(linear) if each.id == "fig-1c-noise")
 
 
 def test_a_load_that_the_first_layer_takes_is_seen_from_the_input_on():

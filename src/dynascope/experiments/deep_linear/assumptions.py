@@ -93,7 +93,7 @@ def _moved(values: xr.DataArray) -> xr.DataArray:
 
 def _numerator(seen: dict[str, Estimate]) -> Judgement:
     factors = ", ".join(f"{factor:.3f}" for factor in np.exp(seen["change"].mean))
-    note = f"its largest change over the fall of r, logarithms; it changes by the factors {factors}. Why: fig-7-noise"
+    note = f"its largest change over the fall of r, logarithms; it changes by the factors {factors}"
     return below(seen["share"], 0.5, note=note)
 
 
@@ -152,6 +152,7 @@ EXPERIMENT = Experiment(
             "the numerator of r changes little: r falls mostly, by more than half, because weights grow",
             _numerator,
             deep_linear(figure="7", section="I.2"),
+            why=("fig-7-noise, single samples change it",),
         ),
         Claim(
             "fig-7-noise",

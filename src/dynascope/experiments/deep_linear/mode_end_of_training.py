@@ -166,9 +166,7 @@ def _spread(record: xr.Dataset) -> Judgement:
     excess = record["network_langevin"] - record["network_sgd"]
     steps = record["network_step"].values.tolist()
     note = (
-        f"mean square distance to s under (1), Δt = {steps}, less that under SGD; to be seen it must exceed "
-        f"{VISIBLE:g}. Why: mode-fig4b-network, the noise of (1) vanishes at s for every Δt; mode-fig4b-floor, a "
-        "spread takes noise that does not"
+        f"mean square distance to s under (1), Δt = {steps}, less that under SGD; to be seen it must exceed {VISIBLE:g}"
     )
     return above(_networks(excess), 0.0, VISIBLE, note=note)
 
@@ -176,10 +174,7 @@ def _spread(record: xr.Dataset) -> Judgement:
 def _network_finer(record: xr.Dataset) -> Judgement:
     drop = -record["network_langevin"].diff("network_step")
     steps = record["network_step"].values.tolist()
-    note = (
-        f"drop of the mean square distance to s from one to the next Δt of {steps}; to be seen, above {VISIBLE:g}. "
-        "Why: mode-fig4b-network, there is no spread to fall; mode-fig12-law, Δt multiplies one that label noise makes"
-    )
+    note = f"drop of the mean square distance to s from one to the next Δt of {steps}; to be seen, above {VISIBLE:g}"
     return above(_networks(drop), 0.0, VISIBLE, note=note)
 
 
@@ -202,10 +197,7 @@ def _network_isotropic(record: xr.Dataset) -> Judgement:
 
 def _network_labelled(record: xr.Dataset) -> Judgement:
     ratio = _networks(record["network_label"]).scaled(1 / float(_NOISY.stationary_moments("published").variance))
-    note = (
-        "mean square distance to s over (18); next order: 3 κ η/2. Rival: none. Why, where training goes on: "
-        "mode-fig5-unbalanced, weights are not balanced as (18) assumes; mode-fig5-weights, it is that alone"
-    )
+    note = "mean square distance to s over (18); next order: 3 κ η/2. Rival: none"
     return equal(ratio, 1.0, 3 * _RELAXATION * RATE / 2, rival=0.0, note=note)
 
 
@@ -278,6 +270,10 @@ EXPERIMENT = Experiment(
             _spread,
             deep_linear(figure="4(b)"),
             settles_at="laptop",
+            why=(
+                "mode-fig4b-network, the noise of (1) vanishes at s for every Δt",
+                "mode-fig4b-floor, a spread takes noise that does not",
+            ),
         ),
         Claim(
             "mode-fig4b-network",
@@ -334,6 +330,10 @@ EXPERIMENT = Experiment(
             _network_labelled,
             deep_linear(equation="18", figure="5"),
             settles_at="laptop",
+            why=(
+                "mode-fig5-unbalanced, weights are not balanced as (18) assumes",
+                "mode-fig5-weights, it is that alone",
+            ),
         ),
         Claim(
             "mode-fig5-unbalanced",
@@ -358,6 +358,10 @@ EXPERIMENT = Experiment(
             _network_finer,
             deep_linear(figure="12"),
             settles_at="laptop",
+            why=(
+                "mode-fig4b-network, there is no spread to fall",
+                "mode-fig12-law, Δt multiplies one that label noise makes",
+            ),
         ),
         Claim(
             "mode-fig12-labelled",

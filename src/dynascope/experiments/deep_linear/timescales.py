@@ -122,10 +122,7 @@ def _peaks(record: xr.Dataset) -> Judgement:
 def _abrupt(record: xr.Dataset) -> Judgement:
     width = record["width"]
     log = over_trials(np.log(width.sel(optimiser="sgd") / width.sel(optimiser="langevin")))
-    note = (
-        "logarithm of SGD's time above half of the peak over that of Langevin dynamics, per mode, theory's loss. Why: "
-        "fig-3-modes, both take the same path; fig-3-start, smaller initial weights make peaks abrupt"
-    )
+    note = "logarithm of SGD's time above half of the peak over that of Langevin dynamics, per mode, theory's loss"
     return below(log, 0.0, note=note)
 
 
@@ -198,6 +195,7 @@ EXPERIMENT = Experiment(
             _abrupt,
             deep_linear(section="4.1"),
             settles_at="laptop",
+            why=("fig-3-modes, both take the same path", "fig-3-start, smaller initial weights make peaks abrupt"),
         ),
         Claim(
             "fig-3-start",

@@ -48,7 +48,7 @@ def _separated(record: xr.Dataset) -> Judgement:
     seen, unseen = (record[name].max("pair").min("direction") for name in ("misplaced", "misplaced_unseen"))
     note = (
         "share of samples of two classes in the wrong order, worst two classes, two class means chosen for each"
-        f" network; of pictures not trained on {float(unseen.mean()):.2f}; where it is more: fig1-pairwise"
+        f" network; of pictures not trained on {float(unseen.mean()):.2f}"
     )
     return below(over_trials(seen), _SEEN, note=note)
 
@@ -73,12 +73,12 @@ def _inter_isotropic(record: xr.Dataset) -> Judgement:
     return below(inter.mean[1], 0.0, three_errors(inter.error, inter.runs)[1])
 
 
-def _inter(record: xr.Dataset, reading: str, cause: str = "") -> Judgement:
+def _inter(record: xr.Dataset, reading: str) -> Judgement:
     """Is B below 0 more often than by chance, and than with shuffled labels? Over the updates that may be X̄(0)."""
     seen, null = (record[name].sel(as_read=reading).values for name in ("inter_below", "inter_below_shuffled"))
     note = (
         f"share of the last 1000 updates with B < 0, drawn samples, {len(seen)} updates as X̄(0) in turn:"
-        f" {seen.mean():.2f}, with shuffled labels {null.mean():.2f}; less 1/2, less the latter{cause}"
+        f" {seen.mean():.2f}, with shuffled labels {null.mean():.2f}; less 1/2, less the latter"
     )
     return above(over_trials(np.stack([seen - 0.5, seen - null])), 0.0, note=note)
 
@@ -248,7 +248,13 @@ def _overfits(record: xr.Dataset) -> Judgement:
 
 
 _COURSE = (
-    unsettled("fig1-separated", "along the difference of some two class means all classes part", _separated, _FIG_1),
+    unsettled(
+        "fig1-separated",
+        "along the difference of some two class means all classes part",
+        _separated,
+        _FIG_1,
+        why=("fig1-pairwise, they do along their own",),
+    ),
     unsettled(
         "fig1-pairwise", "along the difference of their own class means any two classes part", _pairwise, _FIG_1, "own"
     ),
@@ -268,10 +274,9 @@ _COURSE = (
     unsettled(
         "fig3-inter-logits",
         "B falls, by the L-model as printed",
-        partial(
-            _inter, reading="L-model as printed", cause="; without the −1 it does, fig3-inter-code, and why: fig3-pole"
-        ),
+        partial(_inter, reading="L-model as printed"),
         _EQ_11,
+        why=("fig3-inter-code, without the −1 it does", "fig3-pole, (11) has a pole there"),
     ),
     unsettled(
         "fig3-inter-code",
@@ -352,9 +357,10 @@ CIFAR = (
         lambda r: above(
             _final(r["accuracy"]),
             _STATED,
-            note=f"{_trained(r)}; why less: sec4-overfits; with two classes: elastic-sec4-two",
+            note=f"{_trained(r)}; with two classes: elastic-sec4-two",
         ),
         _SETUP,
+        why=("sec4-overfits, they learn the photographs by heart",),
     ),
     unsettled(
         "sec4-overfits",
@@ -368,12 +374,17 @@ CIFAR = (
 
 
 def claims_on(data: str, claims: tuple[Claim, ...]) -> tuple[Claim, ...]:
-    """Name the data in ids and statements.
+    """Name the data in ids and statements, and in those that show why a claim fails, as far as they are among them.
 
     >>> claims_on("CIFAR", CIFAR[:1])[0].statement
     'CIFAR: validation accuracy exceeds 0.9'
     """
+    named = {claim.id: f"elastic-{claim.id}-{data.lower()}" for claim in claims}
+
+    def whys(claim: Claim) -> tuple[str, ...]:
+        parts = [why.partition(", ") for why in claim.why]
+        return tuple(f"{named[id_]}, {words}" for id_, _, words in parts if id_ in named)
+
     return tuple(
-        replace(claim, id=f"elastic-{claim.id}-{data.lower()}", statement=f"{data}: {claim.statement}")
-        for claim in claims
+        replace(claim, id=named[claim.id], statement=f"{data}: {claim.statement}", why=whys(claim)) for claim in claims
     )

@@ -1,5 +1,6 @@
 """elastic Figure 4, Figure D.2, Figure D.5, Figure D.6: Networks with wrong labels: learning and tail indices."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,7 +24,7 @@ from dynascope.experiments.elastic.network_training import (
     unsettled,
 )
 from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
-from dynascope.experiments.sources import elastic
+from dynascope.experiments.sources import Source, elastic
 from dynascope.models.elastic.geometry import margin_amplitudes
 from dynascope.models.elastic.tails import tail_index
 from dynascope.statistics.errors import Estimate, over_trials
@@ -32,10 +33,15 @@ _RANDOM = 2 / 3  # share of wrong labels at which three classes are labelled at 
 _LESS, _AT_RANDOM, _MORE = slice(_RANDOM - 0.05), slice(_RANDOM - 1e-9, _RANDOM + 1e-9), slice(_RANDOM + 0.05, None)
 _HALF, _FROM_RANDOM = slice(0.5), slice(_RANDOM - 0.05, None)
 _LENGTHS = ("text", "code")  # as many updates as the source's text states, or its code makes
-_WHY = {
-    "text": ". Why: fig4c-memorised, and beyond 2/3 fig4c-probe",
-    "code": ". Why less than 1 beyond 2/3: fig4c-swapped; what is above 1 is noise: fig4c-noise",
-}
+_BY_HEART = (
+    "elastic-fig4c-memorised, labels are learnt by heart",
+    "elastic-fig4c-probe, beyond 2/3 classes part again",
+)
+_SWAPPED = (
+    "elastic-fig4c-swapped, beyond 2/3 labels tell what is not",
+    "elastic-fig4c-noise, what is above 1 is noise",
+)
+_CLEAN = ("elastic-figd2-clean, it does so with true labels",)
 _SHOWN = (0.0, 0.3, _RANDOM, 0.8)  # shares of Figures D.5 and D.6
 _NOTHING = 0.1  # of the value with true labels: as good as none
 _LAST = 0.1  # share of the records over which the end of training is averaged
@@ -160,12 +166,12 @@ def _crosses(record: xr.Dataset, until: str) -> Judgement:
     half, random = (_least(record.sel(share=side), until) for side in (_HALF, _AT_RANDOM))
     beyond = side_by_side(Estimate(1 - half.mean, half.error, half.runs), Estimate(random.mean - 1, random.error))
     listed = _by_share(record, _least(record, until).mean)
-    return above(beyond, 0.0, note=f"distance from 1; by share: {listed}{_WHY[until]}")
+    return above(beyond, 0.0, note=f"distance from 1; by share: {listed}")
 
 
 def _beyond(record: xr.Dataset, until: str) -> Judgement:
     listed = _by_share(record, _least(record, until).mean)
-    return above(_least(record.sel(share=_MORE), until), 1.0, note=f"{listed}{_WHY[until]}")
+    return above(_least(record.sel(share=_MORE), until), 1.0, note=f"{listed}")
 
 
 def _noise(record: xr.Dataset) -> Judgement:
@@ -203,7 +209,7 @@ def _order(record: xr.Dataset, until: str) -> Estimate:
 def _dominates(record: xr.Dataset, until: str) -> Judgement:
     order = _order(record, until)
     sides = np.where(record["share"] < _RANDOM - 0.05, -1.0, 1.0)
-    note = f"r_β − r_α, times −1 below 2/3; by share: {_by_share(record, order.mean)}; why: figd2-clean"
+    note = f"r_β − r_α, times −1 below 2/3; by share: {_by_share(record, order.mean)}"
     return above(order.scaled(sides), 0.0, note=note)
 
 
@@ -214,7 +220,7 @@ def _clean(record: xr.Dataset) -> Judgement:
 
 def _mixed(record: xr.Dataset, until: str) -> Judgement:
     gap = _label(record, "integrated", until, model="I-model", strength="gap")
-    return _shrinks(record, gap, "A − B at the end, I-model, in units of that with true labels", _WHY[until])
+    return _shrinks(record, gap, "A − B at the end, I-model, in units of that with true labels")
 
 
 def _adjusted(record: xr.Dataset) -> Judgement:
@@ -222,13 +228,13 @@ def _adjusted(record: xr.Dataset) -> Judgement:
     return _shrinks(record, _label(record, "adjusted", model="I-model"), note)
 
 
-def _shrinks(record: xr.Dataset, strength: Estimate, note: str, cause: str = "") -> Judgement:
+def _shrinks(record: xr.Dataset, strength: Estimate, note: str) -> Judgement:
     """Of the source's shares each has less than the one before below 2/3; from there on nothing (a tenth) is left."""
     share = record["share"].values
     shown = np.flatnonzero(np.isclose(share[:, None], _SHOWN).any(axis=1))
     size = Estimate(np.abs(strength.mean), strength.error, strength.runs)[shown].scaled(1 / np.abs(strength.mean[0]))
     bound = np.where(share[shown[1:]] < _RANDOM - 0.05, size.mean[:-1], _NOTHING)
-    return below(size[1:], bound, note=f"{note}; by share: {_by_share(record, strength.mean)}{cause}")
+    return below(size[1:], bound, note=f"{note}; by share: {_by_share(record, strength.mean)}")
 
 
 def _draw_loss(record: xr.Dataset, ax: Axes) -> None:
@@ -261,6 +267,19 @@ def _draw_tails(record: xr.Dataset, ax: Axes, *, model: str) -> None:
     curves = {f"r of {symbol}": index[:, row] for row, symbol in enumerate("αβ")}
     _draw_over_shares(record, ax, curves, 1.0, f"tail index (D.19) by training label, {model}")
     ax.set_ylim(0.4, 1.6)
+
+
+def _twice(
+    name: str,
+    statement: str,
+    judge: Callable[..., Judgement],
+    source: Source = _TAILS,
+    whys: tuple[tuple[str, ...], ...] = (_BY_HEART, _SWAPPED),
+) -> list[Claim]:
+    """A claim on as many updates as the source's text states, and one on as many as its code makes."""
+    stated = {name: statement, f"{name}-code": "so it does after as many iterations as the source's code makes"}
+    parts = zip(stated.items(), _LENGTHS, whys, strict=True)
+    return [unsettled(*each, partial(judge, until=until), source, why=why) for each, until, why in parts]
 
 
 EXPERIMENT = Experiment(
@@ -299,29 +318,15 @@ EXPERIMENT = Experiment(
             _margin,
             elastic(figure="4"),
         ),
-        unsettled(
+        *_twice(
             "elastic-fig4c-crosses",
             "min(r_α, r_β), I-model, crosses 1 between 1/2 and 2/3",
-            partial(_crosses, until="text"),
-            _TAILS,
+            _crosses,
         ),
-        unsettled(
-            "elastic-fig4c-crosses-code",
-            "so it does after as many iterations as the source's code makes",
-            partial(_crosses, until="code"),
-            _TAILS,
-        ),
-        unsettled(
+        *_twice(
             "elastic-fig4c-beyond",
             "min(r_α, r_β), I-model, stays above 1 beyond 2/3 wrong labels",
-            partial(_beyond, until="text"),
-            _TAILS,
-        ),
-        unsettled(
-            "elastic-fig4c-beyond-code",
-            "so it does after as many iterations as the source's code makes",
-            partial(_beyond, until="code"),
-            _TAILS,
+            _beyond,
         ),
         unsettled(
             "elastic-fig4c-noise",
@@ -354,17 +359,12 @@ EXPERIMENT = Experiment(
             _TAILS,
             "own",
         ),
-        unsettled(
+        *_twice(
             "elastic-figd2-dominates",
             "from about 2/3 wrong labels on r_β exceeds r_α, L-model, and only there",
-            partial(_dominates, until="text"),
+            _dominates,
             elastic(figure="D.2(b)"),
-        ),
-        unsettled(
-            "elastic-figd2-dominates-code",
-            "so it does after as many iterations as the source's code makes",
-            partial(_dominates, until="code"),
-            elastic(figure="D.2(b)"),
+            (_CLEAN, _CLEAN),
         ),
         unsettled(
             "elastic-figd2-clean",
@@ -373,16 +373,10 @@ EXPERIMENT = Experiment(
             elastic(figure="D.2(b)"),
             "own",
         ),
-        unsettled(
+        *_twice(
             "elastic-figd5-mixed",
             "A − B shrinks as labels get worse, to nothing at 0.8",
-            partial(_mixed, until="text"),
-            elastic(figure="D.5"),
-        ),
-        unsettled(
-            "elastic-figd5-mixed-code",
-            "so it does after as many iterations as the source's code makes",
-            partial(_mixed, until="code"),
+            _mixed,
             elastic(figure="D.5"),
         ),
         unsettled(

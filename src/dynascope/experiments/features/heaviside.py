@@ -28,10 +28,10 @@ _TABLE = {
     "utilization": ("used", 1.8, 1.0),
     "intensity_all": ("significant", 1.6, 1.2),
 }
-_RECIPE = ". Why, where it fails: table-2.1-recipe, it depends on what the source leaves out"
+_RECIPE = ("table-2.1-recipe, it depends on what the source leaves out",)
 # numbers that one network cannot tell, or not without a recipe, and the claims that show it
 _WHY = {(name, True): _RECIPE for name in _TABLE}
-_WHY["utilization", False] = ". Why: table-2.1-spread, networks differ"
+_WHY["utilization", False] = ("table-2.1-spread, networks differ",)
 RECIPES = ("momentum", "plain")
 _MEASURES = {
     "cumulative_quality": "cumulative quality",
@@ -188,7 +188,7 @@ def _table_claim(name: str, *, trained: bool) -> Claim:
         note = (
             f"mean of {found.sizes['trial']} networks{', with momentum and without' if trained else ''}; the table "
             "shows one, rounded to 0.1: tolerance is three times their spread and half a digit; rival: the table's "
-            f"other number, {printed[not trained]}{_WHY.get((name, trained), '')}"
+            f"other number, {printed[not trained]}"
         )
         rival = printed[not trained]
         return equal(found.mean("trial"), printed[trained], 3 * spread + 0.05, rival=rival, error=spread, note=note)
@@ -200,12 +200,13 @@ def _table_claim(name: str, *, trained: bool) -> Claim:
         judge,
         layerwise(table="2.1"),
         settles_at="laptop" if trained or (name, trained) in _WHY else "smoke",
+        why=_WHY.get((name, trained), ()),
     )
 
 
 def _single(record: xr.Dataset) -> Judgement:
     best = record["quality"].isel(step=-1).max("feature")
-    note = f"highest quality of a feature, {best.sizes['trial']} networks, with momentum and without{_RECIPE}"
+    note = f"highest quality of a feature, {best.sizes['trial']} networks, with momentum and without"
     return above(over_trials(best), 0.9, note=note)
 
 
@@ -216,7 +217,6 @@ def _fewer(record: xr.Dataset, *names: str) -> Judgement:
     starts = np.stack([record[f"initial_{name}"].values for name in names])[:, None]  # (kind, 1, draw)
     before = over_trials(np.broadcast_to(starts, (*after.mean.shape, starts.shape[-1])))
     note = f"D_eff of {starts.shape[-1]} networks at the start, beside {ends.sizes['trial']} of each recipe at the end"
-    note += _RECIPE
     return above(before.against(after), after.mean, note=note)
 
 
@@ -291,6 +291,7 @@ EXPERIMENT = Experiment(
             _single,
             layerwise(figure="2.2(c), 2.2(d)"),
             settles_at="laptop",  # as the next two: three networks are too few
+            why=_RECIPE,
         ),
         Claim(
             "fig-2.2-fewer",
@@ -298,6 +299,7 @@ EXPERIMENT = Experiment(
             lambda record: _fewer(record, "quality", "utilization"),
             layerwise(figure="2.2(d)", table="2.1"),
             settles_at="laptop",
+            why=_RECIPE,
         ),
         Claim(
             "fig-2.2-fewer-significant",
@@ -305,6 +307,7 @@ EXPERIMENT = Experiment(
             lambda record: _fewer(record, "intensity_all"),
             layerwise(figure="2.2", table="2.1"),
             settles_at="laptop",
+            why=_RECIPE,
         ),
         Claim(
             "table-2.1-spread",

@@ -27,11 +27,7 @@ from dynascope.experiments.sources import layerwise
 from dynascope.statistics.errors import Estimate, over_trials
 
 # what the networks' curves have that the model's have not, where its prediction fails
-CAUSES = {
-    "time": "fig-5.1a-tail, one skill's curve is not the sigmoid; whether that is all: fig-5.1a-shape",
-    "data_printed": "fig-5.1b-shape, skills are apart as assumed; fig-5.1b-abrupt, one skill's curve is not (5.5)",
-    "data": "fig-5.1b-shape, skills are apart as assumed; fig-5.1b-abrupt, one skill's curve is not a ramp",
-}
+_APART = "fig-5.1b-shape, skills are apart as assumed"
 _PRINTED_SIZE = "needs the size of task and networks in print: scale paper"
 # Figure 5.2: printed 1/𝓑², D_c, N_c, and half of their last digit
 PRINTED = {"time": (22.0, 0.5), "data_printed": (800.0, 50.0), "parameters": (4.0, 0.5)}
@@ -55,8 +51,6 @@ def _foreseen(record: xr.Dataset, form: str) -> Judgement:
         f"measured curve of one skill, stretched by P(k), {found['stretched']:.4f}; calibrated {value:.4g} in "
         f"[{low:.4g}, {high:.4g}]; noise {found['noise']:.3f}"
     )
-    if form in CAUSES:
-        note += f". Why: {CAUSES[form]}"
     rivals = [found[name] for name in ("plain", "same", "stretched")]
     return below(found["model"], rivals, [*three_errors(gain.error, gain.runs), 0.0], note=note)
 
@@ -223,6 +217,7 @@ EXPERIMENT = Experiment(
             partial(_foreseen, form="time"),
             layerwise(figure="5.1(a)"),
             settles_at="paper",  # as the next three: the statement is on the large task, and needs its runs
+            why=("fig-5.1a-tail, one skill's curve is not the sigmoid",),
         ),
         Claim(
             "fig-5.1b-networks",
@@ -231,6 +226,7 @@ EXPERIMENT = Experiment(
             partial(_foreseen, form="data_printed"),
             layerwise(figure="5.1(b)"),
             settles_at="paper",
+            why=(_APART, "fig-5.1b-abrupt, one skill's curve is not (5.5)"),
         ),
         Claim(
             "fig-5.1b-corrected",
@@ -240,6 +236,7 @@ EXPERIMENT = Experiment(
             layerwise(equation="5.5", figure="5.1(b)"),
             kind="derived",
             settles_at="paper",
+            why=(_APART, "fig-5.1b-abrupt, one skill's curve is not a ramp"),
         ),
         Claim(
             "fig-5.1c-networks",
@@ -293,6 +290,7 @@ EXPERIMENT = Experiment(
             "one skill alone gives 𝓑² = 1/22, D_c = 800 and N_c = 4",
             _numbers,
             layerwise(figure="5.2"),
+            why=("fig-5.2-code, the code's settings give N_c", "fig-5.2-code-data, and D_c"),
         ),
         Claim(
             "fig-5.2-code",

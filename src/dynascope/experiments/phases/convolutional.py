@@ -3,7 +3,7 @@
 import xarray as xr
 
 from dynascope import plots
-from dynascope.experiments.claims import Claim, above, because, below
+from dynascope.experiments.claims import Claim, above, below
 from dynascope.experiments.experiment import Axes, Panels
 from dynascope.experiments.phases.curves import NetworkExperiment, draw_load
 from dynascope.experiments.phases.dropout_schedules import LAPTOP, OFF, SMOKE, Config, draw_courses, run, without_input
@@ -49,8 +49,9 @@ EXPERIMENT = NetworkExperiment(
         Claim(
             "fig-5c-convex",
             "with the most dropout it is convex",
-            lambda ends: because(below(over_trials(ends["bend"][-1]), 0.0, note="curvature"), f"fig-5c-inner, {OFF}"),
+            lambda ends: below(over_trials(ends["bend"][-1]), 0.0, note="curvature"),
             settles_at="laptop",
+            why=(f"fig-5c-inner, {OFF}",),
         ),
         Claim(
             "fig-5c-inner",
@@ -63,8 +64,9 @@ EXPERIMENT = NetworkExperiment(
         Claim(
             "fig-5c-accuracy",
             "no dropout gives 0.005 more test accuracy than that with the straightest load curve",
-            lambda ends: because(best_where_straight(ends["accuracy"], ends["load"]), f"fig-5c-inner-accuracy, {OFF}"),
+            lambda ends: best_where_straight(ends["accuracy"], ends["load"]),
             settles_at="paper",
+            why=(f"fig-5c-inner-accuracy, {OFF}",),
         ),
         Claim(
             "fig-5c-inner-accuracy",

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from dynascope import networks, plots
-from dynascope.experiments.claims import Claim, Judgement, above, because, below
+from dynascope.experiments.claims import Claim, Judgement, above, below
 from dynascope.experiments.experiment import Axes, Panels
 from dynascope.experiments.phases.curves import NetworkExperiment, draw_load
 from dynascope.experiments.phases.load_curves import batches, data_set, follow, shape_of
@@ -184,8 +184,9 @@ EXPERIMENT = NetworkExperiment(
         Claim(
             "fig-s3-dead-full",
             "so they do at the stated batch size, all samples",
-            lambda record: because(_dead(record, case=-1), "fig-s3-full-heart, these are not the paper's networks"),
+            partial(_dead, case=-1),
             settles_at="paper",
+            why=("fig-s3-full-heart, these are not the paper's networks",),
         ),
         Claim(
             "fig-s3-full-heart",

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Claim, Judgement, above, because, not_run
+from dynascope.experiments.claims import Claim, Judgement, above, not_run
 from dynascope.experiments.experiment import settings
 from dynascope.experiments.phases.curves import NetworkExperiment, curves, side_by_side
 from dynascope.experiments.phases.load_curves import data_set, run_grid
@@ -129,9 +129,10 @@ EXPERIMENT = NetworkExperiment(
             "fig-s12b-accuracy",
             f"{_ALL}, slopes, full batches: "
             "none gives 0.005 more test accuracy than that with the straightest load curve",
-            _on_all(lambda panel: because(_best(panel), "fig-s12b-fitted, less is learnt"), 1),
+            _on_all(_best, 1),
             _SLOPES,
             settles_at="paper",
+            why=("fig-s12b-fitted, less is learnt",),
         ),
         Claim(
             "fig-s12b-accuracy-rank",

@@ -1,6 +1,6 @@
 """Load curves and test accuracy of networks over nonlinearity and one source of noise: Figure 1 and its variants."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from dynascope import plots
-from dynascope.experiments.claims import Claim, Judgement, Kind, above, because
+from dynascope.experiments.claims import Claim, above
 from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
 from dynascope.experiments.phases import phase_judges as judges
 from dynascope.experiments.phases.load_curves import phase_training, run_grid
@@ -93,8 +93,9 @@ def _claims(figure: str, config: Config) -> tuple[Claim, ...]:
         Claim(
             f"{prefix}-noise",
             f"for {every}, the strongest noise leaves a more convex curve than the weakest",
-            partial(judges.falls, why=f"{prefix}-noise-linear, {hidden}"),
+            judges.falls,
             settles_at="laptop",  # in a linear network the change is small
+            why=(f"{prefix}-noise-linear, {hidden}",),
         ),
         Claim(
             f"{prefix}-noise-linear",
@@ -115,11 +116,11 @@ def _claims(figure: str, config: Config) -> tuple[Claim, ...]:
 
 def _convex(name: str, config: Config) -> tuple[Claim, ...]:
     """The other corner; where linear networks do not converge, neither may the next ones at the strongest noise."""
-    text, why = "least nonlinear network, most noise: the load curve is convex", f"{name}-between, too little is learnt"
+    text = "least nonlinear network, most noise: the load curve is convex"
     if config.linear_converges:
         return (Claim(name, text, judges.convex),)
     return (
-        Claim(name, text, lambda seen: because(judges.convex(seen), why)),
+        Claim(name, text, judges.convex, why=(f"{name}-between, too little is learnt",)),
         Claim(
             f"{name}-between",
             "in the middle of the noises it is convex, and more so than at the most noise",
@@ -136,10 +137,9 @@ def _accuracy(prefix: str, figure: str, config: Config) -> tuple[Claim, ...]:
             Claim(
                 f"{prefix}-accuracy",
                 "the load curve with the best test accuracy is concave",
-                lambda seen: because(
-                    judges.best_concave(seen), f"{prefix}-accuracy-near, concave and convex are as accurate"
-                ),
+                judges.best_concave,
                 settles_at="paper",
+                why=(f"{prefix}-accuracy-near, concave and convex are as accurate",),
             ),
             Claim(
                 f"{prefix}-accuracy-near",
@@ -149,15 +149,16 @@ def _accuracy(prefix: str, figure: str, config: Config) -> tuple[Claim, ...]:
                 settles_at="paper",
             ),
         )
-    source, best = spring_block(figure=f"{figure}, S5"), judges.in_best_row(best_where_straight)
+    source = spring_block(figure=f"{figure}, S5")
     why = f"{prefix}-accuracy-{'linear' if config.many_straight else 'near'}, several noises leave curves as straight"
     return (
         Claim(
             f"{prefix}-accuracy",
             "in the row with the best test accuracy, no noise gives 0.005 more than that with the straightest curve",
-            lambda seen: because(best(seen), why),
+            judges.in_best_row(best_where_straight),
             source,
             settles_at="paper",
+            why=(why,),
         ),
         Claim(
             f"{prefix}-accuracy-near",
@@ -226,9 +227,9 @@ def _definitions(name: str, figure: str) -> tuple[Claim, ...]:
     if figure != "1(c)":
         source = spring_block(figure=figure, section="S4")
         return (Claim(name, text, judges.ranked_alike, source, kind="own", settles_at="paper"),)
-    source, why = spring_block(figure=f"{figure}, S13", section="S4"), f"{name}-shape, how far curves fall differs"
+    source, why = spring_block(figure=f"{figure}, S13", section="S4"), (f"{name}-shape, how far curves fall differs",)
     return (
-        Claim(name, text, lambda seen: because(judges.ranked_alike(seen), why), source, settles_at="paper"),
+        Claim(name, text, judges.ranked_alike, source, settles_at="paper", why=why),
         Claim(
             f"{name}-shape",
             "so do they in units of a layer's mean work, by either definition",
@@ -242,31 +243,33 @@ def _definitions(name: str, figure: str) -> tuple[Claim, ...]:
 
 def _interior(prefix: str) -> tuple[Claim, ...]:
     """What holds between the corners; the paper states it in words, bounds on rank correlations are ours."""
-    why = f"{prefix}-along-shape, how far curves fall differs"
-    stated: tuple[tuple[str, str, Callable[[xr.Dataset], Judgement], Kind], ...] = (
-        (
-            "along-noise",
-            "along every slope, more noise leaves a more convex curve",
-            lambda seen: because(judges.falls_along_noise(seen), why),
-            "derived",
+    derived = partial(Claim, kind="derived", settles_at="paper")
+    bound, why = "rank correlation below −0.8", (f"{prefix}-along-shape, how far curves fall differs",)
+    return (
+        derived(
+            f"{prefix}-along-noise",
+            f"along every slope, more noise leaves a more convex curve: {bound}",
+            judges.falls_along_noise,
+            why=why,
         ),
-        (
-            "along-slopes",
-            "at every noise, less nonlinearity leaves a less concave one",
-            lambda seen: because(judges.falls_along_slopes(seen), why),
-            "derived",
+        derived(
+            f"{prefix}-along-slopes",
+            f"at every noise, less nonlinearity leaves a less concave one: {bound}",
+            judges.falls_along_slopes,
+            why=why,
         ),
-        (
-            "along-shape",
-            "in units of a layer's mean work both hold, in the mean of all",
+        Claim(
+            f"{prefix}-along-shape",
+            f"in units of a layer's mean work both hold, in the mean of all: {bound}",
             judges.falls_along_both,
-            "own",
+            kind="own",
+            settles_at="paper",
         ),
-        ("diagonal", "the less nonlinear a network, the less noise turns its curve convex", judges.diagonal, "derived"),
-    )
-    return tuple(
-        Claim(f"{prefix}-{name}", f"{text}: rank correlation below −0.8", judge, kind=kind, settles_at="paper")
-        for name, text, judge, kind in stated
+        derived(
+            f"{prefix}-diagonal",
+            f"the less nonlinear a network, the less noise turns its curve convex: {bound}",
+            judges.diagonal,
+        ),
     )
 
 

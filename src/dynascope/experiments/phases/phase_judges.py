@@ -1,11 +1,12 @@
 """How the record of a phase diagram of networks is read and judged."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.claims import Judgement, above, because, below
+from dynascope.experiments.claims import Judgement, above, below
 from dynascope.experiments.experiment import settings
 from dynascope.experiments.phases.shapes import (
     REGRET,
@@ -47,12 +48,12 @@ def weakest(seen: xr.Dataset) -> xr.Dataset:
     return seen.isel({config.noise: config.shared})
 
 
-def falls(seen: xr.Dataset, *, why: str) -> Judgement:
-    """Curvature at the strongest noise less that at the weakest; `why` explains the last slope alone."""
-    change = over_trials(seen["bend"][:, -1] - weakest(seen)["bend"])
-    judged = below(change, 0.0, note="difference of curvatures, one case for each slope")
-    others = np.less(judged.measured, np.negative(judged.tolerance))[:-1]
-    return because(judged, why) if others.all() else judged
+def falls(seen: xr.Dataset) -> Judgement:
+    """Curvature at the strongest noise less that at the weakest."""
+    judged = below(over_trials(seen["bend"][:, -1] - weakest(seen)["bend"]), 0.0)
+    fallen = np.less(judged.measured, np.negative(judged.tolerance)).tolist()
+    note = f"difference of curvatures, one case for each slope; so it is at the first {[*fallen, False].index(False)}"
+    return replace(judged, note=note)
 
 
 def falls_per_work(seen: xr.Dataset) -> Judgement:

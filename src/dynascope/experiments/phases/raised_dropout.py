@@ -3,7 +3,7 @@
 import xarray as xr
 
 from dynascope import plots
-from dynascope.experiments.claims import Claim, Judgement, above, because, below
+from dynascope.experiments.claims import Claim, Judgement, above, below
 from dynascope.experiments.experiment import Axes, Panels
 from dynascope.experiments.phases.curves import NetworkExperiment, draw_load
 from dynascope.experiments.phases.dropout_schedules import LAPTOP, OFF, SMOKE, Config, draw_courses, run, without_input
@@ -31,8 +31,7 @@ def _better(ends: xr.Dataset) -> Judgement:
 
 def _worse(ends: xr.Dataset) -> Judgement:
     reached = ends["accuracy"][0].astype(float)
-    judged = below(over_trials(reached[:, 2] - reached[:, 1]), 0.0, note="change of test accuracy in the third stage")
-    return because(judged, "fig-6-worse-early, it is so at first and comes back")
+    return below(over_trials(reached[:, 2] - reached[:, 1]), 0.0, note="change of test accuracy in the third stage")
 
 
 def _worse_early(ends: xr.Dataset) -> Judgement:
@@ -79,8 +78,9 @@ EXPERIMENT = NetworkExperiment(
         Claim(
             "fig-6-linear",
             "that dropout makes it linear: straighter (R²) than before it and after more of it",
-            lambda ends: because(_straightest(ends["load"]), f"fig-6-inner, {OFF}"),
+            lambda ends: _straightest(ends["load"]),
             settles_at="paper",
+            why=(f"fig-6-inner, {OFF}",),
         ),
         Claim(
             "fig-6-inner",
@@ -108,6 +108,7 @@ EXPERIMENT = NetworkExperiment(
             _worse,
             spring_block(figure="6", section="S2"),
             settles_at="paper",
+            why=("fig-6-worse-early, it is so at first and comes back",),
         ),
         Claim(
             "fig-6-worse-early",

@@ -146,7 +146,7 @@ def _minimal(seen: Seen) -> Judgement:
     if not seen.judged:
         return not_run(_REASON)
     late = seen.kappa.isel(moment=1, trial=seen.late.values >= FITTED)
-    return below(over_trials(late), 0.1, note=f"{seen.counted}. Why, where it fails: fig-6.4-settled")
+    return below(over_trials(late), 0.1, note=seen.counted)
 
 
 def _settled(seen: Seen) -> Judgement:
@@ -208,6 +208,7 @@ EXPERIMENT = Experiment(
             "after grokking the features are minimal, κ < 0.1",
             _minimal,
             _FEATURES,
+            why=("fig-6.4-settled, those that fall back are not",),
         ),
         Claim(
             "fig-6.4-settled",
