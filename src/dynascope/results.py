@@ -333,7 +333,7 @@ def _causes(rows: Sequence[tuple[Result, Finding]]) -> str:
     verdicts = {claim.id: claim.verdict for _, claim in rows}
     body = []
     for result, claim in rows:
-        if claim.kind == "printed" and claim.verdict in ("not reproduced", "not determined"):
+        if claim.kind == "printed" and claim.verdict == "not reproduced":
             whys = (each.why for each in find(result.name).claims if each.id == claim.id)
             parts = [why.partition(", ") for why in next(whys)]
             shown = [f"{words}: {cause} ({verdicts.get(cause, 'not claimed')})" for cause, _, words in parts]

@@ -157,17 +157,19 @@ def test_own_kernels_give_the_same_training(monkeypatch, share):
 # --- the choice -----------------------------------------------------------------------------------------------------
 
 
-def chosen(folder, times, *, steps=100, facts=None, wrong=(), rounding=0.0):
+def chosen(folder, times, *, steps=100, facts=None, wrong=(), off=1.1, rounding=0.0):
     """The way that is chosen, and those that were tried for it."""
     tried = []
 
     def attempt(way: str, products: str | None = None) -> tuple[float, torch.Tensor]:
         if products == "full":
+            if rounding is None:
+                raise torch.cuda.OutOfMemoryError("no room")
             return 1.0, torch.ones(3) * (1.001 + rounding)
         tried.append(way)
         if times[way] is None:
             raise torch.cuda.OutOfMemoryError("no room")
-        return times[way], torch.ones(3) * (1.1 if way in wrong else 1.001)
+        return times[way], torch.ones(3) * (off if way in wrong else 1.001)
 
     return choice.fastest(list(times), attempt, steps=steps, facts=facts or {"trials": 3}, folder=folder), tried
 
@@ -184,8 +186,9 @@ def test_the_fastest_way_is_found_once(tmp_path):
 def test_compiling_is_tried_where_it_can_pay(tmp_path):
     times = {"stacked": 0.3, "compiled, own kernels": 0.2, "compiled": 0.1}
     assert chosen(tmp_path, times, steps=20) == ("stacked", ["stacked"])
-    assert chosen(tmp_path, times, steps=200) == ("compiled, own kernels", ["compiled, own kernels"])
-    assert chosen(tmp_path, times, steps=2000) == ("compiled", ["compiled"])
+    own, usual = "compiled, own kernels", "stacked"  # which is stepped again to compare with
+    assert chosen(tmp_path, times, steps=200) == (own, [own, usual])
+    assert chosen(tmp_path, times, steps=2000) == ("compiled", ["compiled", usual])
     assert chosen(tmp_path, times, steps=20) == ("compiled", [])
     assert chosen(tmp_path / "new", times, steps=0) == ("stacked", ["stacked"])  # how many need not be known
 
@@ -201,13 +204,19 @@ def test_a_way_that_steps_otherwise_is_none(tmp_path):
     times = {"stacked": 0.3, "unfolded": 0.1, "in turn": 0.2}
     with pytest.warns(RuntimeWarning, match=r"not stepped unfolded: its step differs from the usual one by 0\.099"):
         assert chosen(tmp_path, times, wrong=("unfolded",))[0] == "in turn"
+    with pytest.warns(RuntimeWarning, match="not stepped unfolded"):  # nor is it the next time, when others are known
+        assert chosen(tmp_path, times, wrong=("unfolded",)) == ("in turn", ["unfolded", "stacked"])
     with pytest.warns(RuntimeWarning, match="not stepped unfolded"):
         assert chosen(tmp_path / "b", times, wrong=("unfolded",), rounding=0.03)[0] == "in turn"
+    with pytest.warns(RuntimeWarning, match="not stepped unfolded"):  # products in full cannot be had
+        assert chosen(tmp_path / "c", times, wrong=("unfolded",), rounding=None)[0] == "in turn"
 
 
 def test_a_way_may_differ_as_rounding_makes_steps_differ(tmp_path):
     times = {"stacked": 0.3, "unfolded": 0.1, "in turn": 0.2}
     assert chosen(tmp_path, times, wrong=("unfolded",), rounding=0.04)[0] == "unfolded"
+    with pytest.warns(RuntimeWarning, match="not stepped unfolded"):  # however large it is, not without a step
+        assert chosen(tmp_path / "b", times, wrong=("unfolded",), off=0.0, rounding=0.9)[0] == "in turn"
 
 
 def test_times_need_no_folder_to_write_to(tmp_path):

@@ -124,7 +124,7 @@ class Experiment:
 
     def finding(self, claim: Claim, judgement: Judgement) -> Finding:
         """Join a claim with what was found; where it fails, with what shows why."""
-        if claim.why and judgement.verdict in ("not reproduced", "not determined"):
+        if claim.why and judgement.verdict == "not reproduced":
             because = f"Why: {'; '.join(claim.why)}"
             judgement = replace(judgement, note=". ".join(filter(None, (judgement.note, because))))
         return Finding(

@@ -45,10 +45,12 @@ def undone(mutable: Sequence[Tensor]) -> Iterator[None]:
     0.0
     """
     saved = [tensor.detach().clone() for tensor in mutable]
-    yield
-    with torch.no_grad():
-        for tensor, before in zip(mutable, saved, strict=True):
-            tensor.copy_(before)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for tensor, before in zip(mutable, saved, strict=True):
+                tensor.copy_(before)
 
 
 @torch.no_grad()

@@ -18,7 +18,8 @@ from dynascope.files import write_whole
 _WORTH = {"compiled, own kernels": 10.0, "compiled": 60.0}
 _ROUNDING = 0.05  # of a step's length: bfloat16 takes some hundredths
 _MORE_ROUNDING = 3.0  # times what it does to the usual way: tf32, too, takes some hundredths in deep networks
-_FILE = "ways.json"
+_MOST = 0.3  # of a step's length, however much it is
+_FILE, _RULE = "ways.json", 2  # by which ways are accepted: what an earlier one has accepted is tried anew
 
 
 def fastest(
@@ -47,18 +48,18 @@ def fastest(
     'in turn'
     """
     remembered = _read(folder / _FILE)
-    key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    key = hashlib.sha256(json.dumps([_RULE, facts], sort_keys=True).encode()).hexdigest()
     times = {way: took for way, took in remembered.get(key, {}).items() if way in ways}
-    known, usual, rounding = len(times), None, None
+    known, usual = len(times), None
     for way in ways:
         worth = way not in _WORTH or min(times.values(), default=math.inf) * steps > _WORTH[way]
         if way not in times and worth:
             try:
                 took, change = attempt(way)
-                usual = change if usual is None else usual
-                if (gap := _gap(change, usual)) > _ROUNDING and rounding is None:
-                    rounding = _gap(attempt(ways[0], products="full")[1], usual)
-                _require_rounding(gap, rounding)
+                if usual is None:
+                    first = next((each for each in ways if each in times), way)
+                    usual = first, change if first == way else attempt(first)[1]
+                _require_alike(change, *usual, attempt)
                 times[way] = took
             except Exception as error:  # no memory, no compiler, …: then it is none
                 if way == ways[-1] and not times:
@@ -74,9 +75,18 @@ def _gap(change: Tensor, usual: Tensor) -> float:
     return float((change - usual).nan_to_num().norm() / usual.nan_to_num().norm().clamp(min=1e-30))
 
 
-def _require_rounding(gap: float, rounding: float | None) -> None:
-    if gap > max(_ROUNDING, _MORE_ROUNDING * (rounding or 0.0)):
+def _require_alike(change: Tensor, way: str, usual: Tensor, attempt: Callable[..., tuple[float, Tensor]]) -> None:
+    gap = _gap(change, usual)
+    if gap > _ROUNDING and gap > min(_MOST, _MORE_ROUNDING * _rounding(way, usual, attempt)):
         raise ValueError(f"its step differs from the usual one by {gap:.2g} of it")
+
+
+def _rounding(way: str, usual: Tensor, attempt: Callable[..., tuple[float, Tensor]]) -> float:
+    """What rounding does to a step of the usual way; none, where products in full cannot be had."""
+    try:
+        return _gap(usual, attempt(way, products="full")[1])
+    except RuntimeError:  # no memory
+        return 0.0
 
 
 def _read(file: Path) -> dict[str, dict[str, float]]:

@@ -318,17 +318,17 @@ class Trainer:
         """Step in this way from now on; on a GPU a step is captured, with products as set or as given."""
         products = products or self.settings.products
         stages = tuple(stage for stage, _ in self.at_once.values())
-        self._graph, self._pass, self.way = None, WAYS[way](self.network, stages), way
+        self._graph, self._pass, self.way = None, WAYS[way](self.network, stages), None
         if products == "bfloat16":
             self._pass = of_bfloat16(self._pass, self.device)
         if self.device.type == "cuda":
             with exact_as(products):
                 self._graph = captured(self._step, self.device, self._changed())
+        self.way = way if products == self.settings.products else None  # with others it is none to go on with
 
     def _attempt(self, way: str, products: str | None = None) -> tuple[float, Tensor]:
         """Seconds of a step in this way, and how it moves the weights, or their moments, which follow the gradient."""
         self._take(way, products)
-        self.way = None if products else way  # with other products it is none to go on with
         assert self._graph is not None
         moved = [p if self.plain else self.mutable[f"first_moment/{name}"] for name, p in self.trained.items()]
         return timed(self._graph, self.device, self._changed(), moved)

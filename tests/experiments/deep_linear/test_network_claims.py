@@ -144,6 +144,11 @@ def test_modes_that_are_not_learned_in_time_count_as_learned_at_the_end(staged, 
     late["learned"][1, :, 2] = np.nan  # never learned by any: at least a third longer than under gd
     late["learned"][1, :, :2] *= 1.2
     assert failed(SADDLES, late) == set()
+    late["learned"][:, 0, 1:] = late["half"][:, 0, 1:] = np.nan  # of what is learned by none nothing is known
+    late["half"][:, 1] = np.nan
+    found = {each.id: each.verdict for each in find(SADDLES).judge(late)}
+    unknown = ("fig-2-order", "fig-2-longer", "fig-2-plateaus", "fig-2-retained")
+    assert {found[name] for name in unknown} == {"not determined"}
 
 
 def test_other_increments_are_caught(smoke, failed):

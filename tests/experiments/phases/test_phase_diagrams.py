@@ -56,7 +56,7 @@ def test_noise_that_does_nothing_to_linear_networks_is_caught(failed):
 
 
 def test_noise_that_takes_separation_from_linear_networks_hides_how_it_bends_them(failed):
-    """Their curves are as convex at each noise, and more so for how far they fall; the note counts the slopes that hold."""
+    """Their curves are as convex at each noise, and more so for how far they fall; slopes that hold are counted."""
     record = _diagram(1.0)
     curves = record["load"].sel(probe="train").mean("trial").isel(slope=-1)
     lost = bend(curves.isel(dropout=0)) / bend(curves)

@@ -65,7 +65,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 def _learned(record: xr.Dataset) -> xr.DataArray:
-    """Times at which modes were learned: at least all of it for those that were not."""
+    """Times at which modes were learned; of those that were not, the end, before which it was not."""
     return record["learned"].fillna(record["time"][-1])
 
 
@@ -75,7 +75,9 @@ def _late(record: xr.Dataset, *methods: str) -> str:
 
 
 def _order(record: xr.Dataset) -> Judgement:
-    gaps = _learned(record).sel(optimiser=["gd", "sgd"]).diff("mode")
+    times, late = (each.sel(optimiser=["gd", "sgd"]) for each in (_learned(record), record["learned"].isnull()))
+    both = late.isel(mode=slice(1, None)) & late.isel(mode=slice(-1)).values
+    gaps = times.diff("mode").where(~both)  # of two late ones it is not known
     return above(over_trials(gaps), 0.0, note=f"difference of learning times of neighbours{_late(record, 'gd', 'sgd')}")
 
 
@@ -120,7 +122,8 @@ def _slowing(record: xr.Dataset, *methods: str) -> Estimate:
             begin, gap = learned[:-1], np.diff(learned)
             edges = begin[:, None] + gap[:, None] * np.array([-1, 1, 2, 4, 5, 7]) / 6  # around it, midway, the next
             fallen = -np.diff(np.interp(edges, times, np.log(loss)).reshape(-1, 3, 2), axis=-1)[..., 0]
-            ratios.append(np.nanmean(fallen[:, 1] / np.minimum(fallen[:, 0], fallen[:, 2])))
+            slower = fallen[:, 1] / np.minimum(fallen[:, 0], fallen[:, 2])
+            ratios.append(np.nanmean(slower) if np.isfinite(slower).any() else np.nan)
     return over_trials(np.reshape(ratios, (len(methods), record.sizes["trial"])), axis=1)
 
 
@@ -133,8 +136,9 @@ def _plateaus(record: xr.Dataset, *methods: str) -> Judgement:
 
 
 def _longer(record: xr.Dataset) -> Judgement:
-    learned = _learned(record)
-    log = over_trials(np.log(learned.sel(optimiser="sgd") / learned.sel(optimiser="gd")))
+    gd, sgd = (_learned(record).sel(optimiser=method, drop=True) for method in ("gd", "sgd"))
+    both = record["learned"].sel(optimiser=["gd", "sgd"]).isnull().all("optimiser")
+    log = over_trials(np.log((sgd / gd).where(~both)))
     note = f"SGD over gd per mode, logarithm, with the theory's loss{_late(record, 'gd', 'sgd')}"
     return above(log, 0.0, note=note)
 

@@ -38,7 +38,7 @@ _BY_HEART = (
     "elastic-fig4c-probe, beyond 2/3 classes part again",
 )
 _SWAPPED = (
-    "elastic-fig4c-swapped, beyond 2/3 labels tell what is not",
+    "elastic-fig4c-swapped, beyond 2/3 labels tell what a picture is not",
     "elastic-fig4c-noise, what is above 1 is noise",
 )
 _CLEAN = ("elastic-figd2-clean, it does so with true labels",)
@@ -378,6 +378,7 @@ EXPERIMENT = Experiment(
             "A − B shrinks as labels get worse, to nothing at 0.8",
             _mixed,
             elastic(figure="D.5"),
+            (_BY_HEART, _SWAPPED[:1]),
         ),
         unsettled(
             "elastic-figd6-mixed", "so does α − β times the length of the class means", _adjusted, elastic(figure="D.6")

@@ -95,7 +95,7 @@ def _claims(figure: str, config: Config) -> tuple[Claim, ...]:
             f"for {every}, the strongest noise leaves a more convex curve than the weakest",
             judges.falls,
             settles_at="laptop",  # in a linear network the change is small
-            why=(f"{prefix}-noise-linear, {hidden}",),
+            why=(f"{prefix}-noise-linear, of the least nonlinear {hidden}",),
         ),
         Claim(
             f"{prefix}-noise-linear",
@@ -150,7 +150,8 @@ def _accuracy(prefix: str, figure: str, config: Config) -> tuple[Claim, ...]:
             ),
         )
     source = spring_block(figure=f"{figure}, S5")
-    why = f"{prefix}-accuracy-{'linear' if config.many_straight else 'near'}, several noises leave curves as straight"
+    straight = "the most accurate has a straight curve, too; which is straightest the runs do not settle"
+    why = f"{prefix}-accuracy-{'linear' if config.many_straight else 'near'}, {straight}"
     return (
         Claim(
             f"{prefix}-accuracy",

@@ -75,7 +75,7 @@ EXPERIMENT = regime(
             "the lowest learning rate leaves the features furthest from minimal",
             _slow,
             layerwise(figure="7.2(a)"),
-            settles_at="laptop",  # as the others here: digits are fitted at any rate, by few networks
+            settles_at="laptop",  # as most here: digits are fitted at any rate, by few networks
             why=("fig-7.2a-steps, less training does it",),
         ),
         Claim(
