@@ -24,6 +24,7 @@ from dynascope.networks import (
     training,
     ways,
 )
+from dynascope.networks.adam import adam_of
 from dynascope.networks.settings import Settings
 from dynascope.networks.training import Trainer
 from dynascope.networks.ways import WAYS, worth_trying
@@ -91,6 +92,21 @@ def test_equal_regions_are_compiled_once(quick_compiler, monkeypatch):
     assert next(number) == 2  # the first layer, and the two others
     trained("fully connected", "compiled", "float32")
     assert next(number) == 3  # nothing anew
+
+
+@pytest.mark.ci
+def test_a_compiled_way_takes_the_same_steps_of_adam(quick_compiler):
+    shapes, ends = [(3, 4, 5), (3, 4)], []
+    for way in ("stacked", "compiled"):
+        own = torch.Generator().manual_seed(7)
+        held = [[torch.rand(shape, generator=own, dtype=torch.float64) for shape in shapes] for _ in range(4)]
+        held[0] = [each.requires_grad_() for each in held[0]]
+        for step in range(3):
+            with torch.no_grad():
+                adam_of(way)(*held, torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64), torch.tensor([step]))
+        ends.append([each.detach() for kind in held for each in kind])
+    assert adam_of("compiled") is not adam_of("stacked")
+    torch.testing.assert_close(ends[1], ends[0], rtol=1e-12, atol=0.0)
 
 
 @pytest.mark.ci

@@ -1,11 +1,15 @@
 """One step of Adam for all trials."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import lru_cache
 
 import torch
 from torch import Tensor
 
+from dynascope.networks.capture import compiled_apart
+
 _BETAS, _TINY = (0.9, 0.999), 1e-8  # as in its paper
+_KEPT = 64  # compiled ones
 
 
 def over(values: Tensor, like: Tensor) -> Tensor:
@@ -18,7 +22,7 @@ def over(values: Tensor, like: Tensor) -> Tensor:
 
 
 def adam(
-    parameters: Sequence[Tensor],
+    parameters: list[Tensor],
     gradients: list[Tensor],
     means: list[Tensor],
     squares: list[Tensor],
@@ -43,5 +47,24 @@ def adam(
     torch._foreach_sqrt_(scales)
     torch._foreach_add_(scales, _TINY)
     changes = torch._foreach_div(means, scales)
-    for parameter, change in zip(parameters, changes, strict=True):
-        parameter.addcmul_(change, over(rate / first, parameter), value=-1)
+    torch._foreach_addcmul_(parameters, changes, [over(rate / first, parameter) for parameter in parameters], -1)
+
+
+def adam_of(way: str) -> Callable[..., None]:
+    """`adam` as the given way to step takes it: compiled ones go through memory once, where it goes eight times.
+
+    >>> adam_of("stacked") is adam
+    True
+    """
+    return _at_once if way.startswith("compiled") else adam
+
+
+def _at_once(parameters: list[Tensor], *others: object) -> None:
+    first = parameters[0]
+    _compiled(tuple(each.shape for each in parameters), first.dtype, first.device)(parameters, *others)
+
+
+@lru_cache(_KEPT)
+def _compiled(*_: object) -> Callable[..., None]:
+    """For tensors of one kind."""
+    return compiled_apart(adam)

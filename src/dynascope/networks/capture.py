@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from types import FunctionType
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -74,3 +76,17 @@ def can_compile() -> bool:
     """Whether `torch.compile` has what it needs for a GPU: Triton, and a C compiler for its launchers."""
     compilers = (os.environ.get("CC"), "cc", "gcc", "clang")
     return find_spec("triton") is not None and any(map(shutil.which, filter(None, compilers)))
+
+
+def compiled_apart(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function compiled as if it were another each time: the compiler keeps few variants of one.
+
+    function: without defaults
+
+    >>> compiled_apart(can_compile) is compiled_apart(can_compile)
+    False
+    """
+    given: Any = function
+    code = given.__code__.replace()  # by which variants are counted
+    own: Any = FunctionType(code, given.__globals__, closure=given.__closure__)
+    return torch.compile(own, dynamic=False)

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
 from itertools import pairwise
-from types import FunctionType, ModuleType
-from typing import Any
+from types import ModuleType
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from dynascope.networks.capture import compiled_apart
 from dynascope.networks.network import Dropout, LeakyReLU, Network
 
 _KEPT = 64  # compiled regions
@@ -171,11 +171,9 @@ def _convolves(stage: nn.Module) -> bool:
 
 @lru_cache(_KEPT)
 def _compiled(region: Region, *_: object) -> Callable[[dict[str, Tensor], Tensor], Tensor]:
-    """The region for tensors of one kind: the compiler keeps few variants of a function."""
+    """The region for tensors of one kind."""
 
     def everyone(held: dict[str, Tensor], x: Tensor) -> Tensor:
         return region.all_trials(held, x)
 
-    # a code object of its own: variants are counted by it
-    own: Any = FunctionType(everyone.__code__.replace(), everyone.__globals__, closure=everyone.__closure__)
-    return torch.compile(own, dynamic=False)
+    return compiled_apart(everyone)

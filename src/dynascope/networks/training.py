@@ -19,7 +19,7 @@ from torch.func import functional_call, vmap
 
 from dynascope.data.folder import data_folder
 from dynascope.networks import draws
-from dynascope.networks.adam import adam, over
+from dynascope.networks.adam import adam_of, over
 from dynascope.networks.capture import TRIED, captured, timed
 from dynascope.networks.choice import fastest
 from dynascope.networks.network import Dropout, Linear, Network
@@ -260,7 +260,7 @@ class Trainer:
             kinds = ("first", "second")
             means, squares = ([self.mutable[f"{kind}_moment/{name}"] for name in self.trained] for kind in kinds)
             given = [gradients[name] for name in self.trained]
-            adam(list(self.trained.values()), given, means, squares, self.rate, self.mutable["step"])
+            self._adam(list(self.trained.values()), given, means, squares, self.rate, self.mutable["step"])
 
     # --- many steps -----------------------------------------------------------------------------------------------
 
@@ -319,6 +319,7 @@ class Trainer:
         products = products or self.settings.products
         stages = tuple(stage for stage, _ in self.at_once.values())
         self._graph, self._pass, self.way = None, WAYS[way](self.network, stages), None
+        self._adam = adam_of(way)
         if products == "bfloat16":
             self._pass = of_bfloat16(self._pass, self.device)
         if self.device.type == "cuda":

@@ -36,13 +36,14 @@ DEFAULTS: dict[str, Any] = {
     "normalisation": "batch",  # or constant: the c_ℓ of (1)
 }
 SHARED = tuple(name for name in DEFAULTS if name not in ("slope", "dropout", "data_noise", "learning_rate", "seed"))
-_VALUES = {"cpu": 2**21, "cuda": 2**30}  # numbers that the features of all trials in one ensemble may take
+_VALUES, _BYTES = 2**21, 2**35  # of all trials in one ensemble: their features on a CPU, all that is held on a GPU
 
 
-def train(pack: Sequence[Mapping[str, Any]], draw: int = 0) -> list[xr.Dataset]:
+def train(pack: Sequence[Mapping[str, Any]], draw: int = 0, products: str = "usual") -> list[xr.Dataset]:
     """Train networks that share all but slope, dropout, data noise, learning rate and seed; one record for each.
 
     draw: which images are taken; one draw for all runs, as in the paper, unless it is said
+    products: how exact they are, as `Ensemble` takes it
 
     A record holds, at the end of training and in evaluation mode, load = log(tr Σw/tr Σb) (3) and load_pinv =
     log tr(Σw Σb⁺) (S1) over (probe, layer), accuracy and loss over probe (train, test), all on clean data. Layer 0 is
@@ -66,6 +67,7 @@ def train(pack: Sequence[Mapping[str, Any]], draw: int = 0) -> list[xr.Dataset]:
         input_noise=column["data_noise"],
         vary={"slope": column["slope"], "dropout": column["dropout"]},
         sampling="shuffled",
+        products=products,
     )
     x, y, xt, yt = data
     probe = {"train": (x, y), "test": (xt, yt)}
@@ -171,9 +173,16 @@ phase_training = Workload(
 
 
 def run_grid(
-    grid: Mapping[str, Sequence[Any]], *, seeds: int | Sequence[int], fixed: Mapping[str, Any], draw: int = 0
+    grid: Mapping[str, Sequence[Any]],
+    *,
+    seeds: int | Sequence[int],
+    fixed: Mapping[str, Any],
+    draw: int = 0,
+    products: str = "usual",
 ) -> xr.Dataset:
     """Train at every point of a grid, in this process, as many networks at once as suit the device.
+
+    draw, products: as `train` takes them
 
     Returns what `train` records over the grid's axes, trial (the seeds), and then the axes of `train`.
 
@@ -191,7 +200,7 @@ def run_grid(
         size = -(-len(members) // packs)  # packs of one size are compiled once
         for begin in range(0, len(members), size):
             chosen = members[begin : begin + size]
-            records = train([plan.tasks[index].configuration for index in chosen], draw)
+            records = train([plan.tasks[index].configuration for index in chosen], draw, products)
             trained |= dict(zip(chosen, records, strict=True))
     stacked = xr.concat([trained[index] for index in range(len(plan.tasks))], "run")
     axes = {"trial" if name == "seed" else name: np.array(values) for name, values in plan.axes.items()}
@@ -205,4 +214,5 @@ def run_grid(
 
 def _at_once(settings: Configuration) -> int:
     """How many networks to train side by side: what keeps a CPU's cache warm, and a GPU busy."""
-    return max(1, int(_VALUES[networks.device(None).split(":")[0]] // _numbers(settings)[0]))
+    on_cpu = networks.device(None) == "cpu"
+    return max(1, int(_VALUES // _numbers(settings)[0] if on_cpu else _BYTES // memory(settings)))

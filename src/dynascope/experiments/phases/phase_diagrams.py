@@ -34,7 +34,7 @@ class Config:
     best: straight, or concave as the paper sees it for learning rates on CIFAR. The first columns are `shared`
     if they hold the same networks as another figure: claims on the weakest noise then look at the next. Linear networks
     are left out of claims unless `linear_converges`. `many_straight`: whether many noises leave straight curves,
-    so that the straightest is not what counts.
+    so that the straightest is not what counts. `products`: how exact they are, as `Ensemble` takes it.
     """
 
     figure: str
@@ -58,16 +58,18 @@ class Config:
     shared: int = 0
     linear_converges: bool = True
     many_straight: bool = False
+    products: str = "usual"
 
 
 _CLAIMED = ("first_layer", "best", "thorough", "shared", "linear_converges", "many_straight")
-_GRID_AND_CLAIMS = ("figure", "noise", "values", "slopes", "seeds", *_CLAIMED)
+_GRID_AND_CLAIMS = ("figure", "noise", "values", "slopes", "seeds", "products", *_CLAIMED)
 
 
 def run(config: Config) -> xr.Dataset:
     """Train the whole grid and keep what `training.train` measures at the end."""
     fixed = {name: value for name, value in vars(config).items() if name not in (*_GRID_AND_CLAIMS, config.noise)}
-    record = run_grid({"slope": config.slopes, config.noise: config.values}, seeds=config.seeds, fixed=fixed)
+    grid = {"slope": config.slopes, config.noise: config.values}
+    record = run_grid(grid, seeds=config.seeds, fixed=fixed, products=config.products)
     record["slope"].attrs["long_name"] = "slope of the leaky ReLU"
     record[config.noise].attrs["long_name"] = config.noise.replace("_", " ")
     record["accuracy"].attrs["long_name"] = "accuracy"
