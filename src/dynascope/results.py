@@ -334,9 +334,8 @@ def _causes(rows: Sequence[tuple[Result, Finding]]) -> str:
     body = []
     for result, claim in rows:
         if claim.kind == "printed" and claim.verdict == "not reproduced":
-            whys = (each.why for each in find(result.name).claims if each.id == claim.id)
-            parts = [why.partition(", ") for why in next(whys)]
-            shown = [f"{words}: {cause} ({verdicts.get(cause, 'not claimed')})" for cause, _, words in parts]
+            own = next(each for each in find(result.name).claims if each.id == claim.id)
+            shown = [f"{why}: {cause} ({verdicts.get(cause, 'not claimed')})" for cause, why in own.causes.items()]
             body.append((claim.id, claim.source, claim.statement, "; ".join(shown)))
     return markdown_table(("claim", "source", "statement", "why"), body)
 

@@ -66,6 +66,11 @@ class Claim:
     settles_at: Scale = "smoke"
     why: tuple[str, ...] = ()
 
+    @property
+    def causes(self) -> dict[str, str]:
+        """What `why` says: ids of claims, and the words for each."""
+        return {name: words for name, _, words in (each.partition(", ") for each in self.why)}
+
 
 @dataclass(frozen=True)
 class Finding:

@@ -382,8 +382,7 @@ def claims_on(data: str, claims: tuple[Claim, ...]) -> tuple[Claim, ...]:
     named = {claim.id: f"elastic-{claim.id}-{data.lower()}" for claim in claims}
 
     def whys(claim: Claim) -> tuple[str, ...]:
-        parts = [why.partition(", ") for why in claim.why]
-        return tuple(f"{named[id_]}, {words}" for id_, _, words in parts if id_ in named)
+        return tuple(f"{named[cause]}, {words}" for cause, words in claim.causes.items() if cause in named)
 
     return tuple(
         replace(claim, id=named[claim.id], statement=f"{data}: {claim.statement}", why=whys(claim)) for claim in claims

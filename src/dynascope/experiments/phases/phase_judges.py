@@ -87,6 +87,19 @@ def in_best_row(judge: Callable[[xr.DataArray, xr.DataArray], Judgement]) -> Cal
     return judged
 
 
+def fits_less(seen: xr.Dataset) -> Judgement:
+    """Along the best slope, training losses at the straightest beside those at the best, and what they cost there."""
+    row = best_row(seen)
+    straightest, best = (int(row[name].values.mean(axis=-1).argmax()) for name in ("straight", "reached"))
+    losses, reached = np.log(row["loss"].sel(probe="train").values), row["reached"].values[straightest]
+    halves = np.array_split(reached[losses[straightest].argsort()], 2)
+    more, (lower, higher) = over_trials(losses[straightest] - losses[best]), map(over_trials, halves)
+    gain = Estimate(lower.mean - higher.mean, lower.error, lower.runs).against(higher)
+    note = f"logarithm of losses at {straightest + 1} over those at {best + 1}; what lower ones have more test accuracy"
+    found = Estimate(np.append(more.mean, gain.mean), np.append(more.error, gain.error), gain.runs)
+    return above(found, 0.0, note=note)
+
+
 def accurate_cells(seen: xr.Dataset) -> Judgement:
     """Accuracy and straightness of all cells."""
     cells = seen.sel(probe="train").stack(setting=("slope", settings(seen).noise))

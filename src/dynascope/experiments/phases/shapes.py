@@ -10,7 +10,6 @@ from dynascope.statistics.errors import over_trials
 from dynascope.statistics.ranks import rank_correlation
 
 REGRET = 0.005  # of test accuracy: less than the smallest difference, 0.0059, that Figure S4 reads something into
-LINEAR = 0.95  # R² of what is called straight; set when the curves of Figure S7(a) were known
 ALIKE = 0.5  # rank correlation of accuracy and straightness
 NEAR = 0.02  # of R²: along the rows of Figure 1 fewer than half of the curves are so near to the straightest
 
@@ -90,23 +89,6 @@ def straight_where_best(accuracy: xr.DataArray, load: xr.DataArray) -> Judgement
     straightest, best = int(curves.mean(axis=-1).argmax()), int(cells.argmax())
     note = f"R² of the straightest, {straightest + 1} of {len(cells)}, less that of the most accurate, {best + 1}"
     return below(over_trials(curves[straightest] - curves[best]), NEAR, note=note)
-
-
-def linear_where_best(accuracy: xr.DataArray, load: xr.DataArray) -> Judgement:
-    """Judge that the most accurate setting has straight curves, R² above `LINEAR`, be others straighter or not.
-
-    accuracy: over (setting, trial); load: over (setting, trial, layer)
-
-    >>> line, arc = xr.DataArray([2.0, 1.0, 0.0], dims="layer"), xr.DataArray([2.0, 1.8, 0.0], dims="layer")
-    >>> accuracy = xr.DataArray([[0.8, 0.9, 0.8], [0.5, 0.6, 0.5]], dims=("setting", "trial"))
-    >>> load = xr.concat([line, arc], "setting").expand_dims(trial=3, axis=1)
-    >>> linear_where_best(accuracy, load).verdict, linear_where_best(-accuracy, load).verdict
-    ('reproduced', 'not reproduced')
-    """
-    curves, best = straight(load).values, int(accuracy.values.astype(float).mean(axis=-1).argmax())
-    many = int((curves.mean(axis=-1) > LINEAR).sum())
-    note = f"R² of the most accurate, {best + 1} of {len(curves)}; {many} of them are straight in this sense"
-    return above(over_trials(curves[best]), LINEAR, note=note)
 
 
 def accurate_as_straight(accuracy: xr.DataArray, load: xr.DataArray) -> Judgement:
