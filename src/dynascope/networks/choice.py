@@ -19,7 +19,7 @@ _WORTH = {"compiled, own kernels": 10.0, "compiled": 60.0}
 _ROUNDING = 0.05  # of a step's length: bfloat16 takes some hundredths
 _MORE_ROUNDING = 3.0  # times what it does to the usual way: tf32, too, takes some hundredths in deep networks
 _MOST = 0.3  # of a step's length, however much it is
-_FILE, _RULE = "ways.json", 2  # by which ways are accepted: what an earlier one has accepted is tried anew
+_FILE, _RULE = "ways.json", 3  # by which ways are accepted: what an earlier one has accepted is tried anew
 
 
 def fastest(
