@@ -17,6 +17,7 @@ from dynascope.networks import (
     LeNet,
     ResNet18,
     VisionTransformer,
+    adam,
     capture,
     choice,
     draws,
@@ -24,7 +25,6 @@ from dynascope.networks import (
     training,
     ways,
 )
-from dynascope.networks.adam import adam_of
 from dynascope.networks.settings import Settings
 from dynascope.networks.training import Trainer
 from dynascope.networks.ways import WAYS, worth_trying
@@ -61,10 +61,13 @@ def trained(case: str, way: str, precision: str, **more: object) -> torch.Tensor
 @pytest.fixture
 def quick_compiler(monkeypatch):
     """The compiler without the part that writes kernels, which takes a minute on a CPU."""
-    regions._compiled.cache_clear()
+    kept = (regions._compiled, adam._compiled)
+    for each in kept:
+        each.cache_clear()
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
     yield
-    regions._compiled.cache_clear()
+    for each in kept:
+        each.cache_clear()
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -103,9 +106,9 @@ def test_a_compiled_way_takes_the_same_steps_of_adam(quick_compiler):
         held[0] = [each.requires_grad_() for each in held[0]]
         for step in range(3):
             with torch.no_grad():
-                adam_of(way)(*held, torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64), torch.tensor([step]))
+                adam.adam_of(way)(*held, torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64), torch.tensor([step]))
         ends.append([each.detach() for kind in held for each in kind])
-    assert adam_of("compiled") is not adam_of("stacked")
+    assert adam.adam_of("compiled") is not adam.adam_of("stacked")
     torch.testing.assert_close(ends[1], ends[0], rtol=1e-12, atol=0.0)
 
 

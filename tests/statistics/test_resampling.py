@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynascope.statistics.resampling import bootstrap_weights, interval, resampled
+from dynascope.statistics.resampling import bootstrap_weights, estimated, interval, resampled
 
 
 @pytest.mark.parametrize("trials", [5, pytest.param(8, marks=pytest.mark.ci), pytest.param(40, marks=pytest.mark.ci)])
@@ -30,3 +30,13 @@ def test_bad_resampling():
         bootstrap_weights(5, 10, 0)
     with pytest.raises(ValueError, match="seed must be a whole number of at least 0"):
         bootstrap_weights(5, 20, -1)
+
+
+def test_the_error_of_a_statistic_of_means_is_its_spread_over_repetitions():
+    """Of 300 repetitions with 12 trials: of the larger of two means, and of a mean, whose error is known."""
+    random = np.random.default_rng(2)
+    values = random.normal(size=(300, 2, 12))
+    found = [estimated(lambda means: means.max(axis=-1), each) for each in values]
+    assert np.median([each.error for each in found]) == pytest.approx(values.mean(axis=-1).max(axis=-1).std(), rel=0.25)
+    known = [estimated(lambda means: means[..., 0], each).error for each in values]
+    np.testing.assert_allclose(np.mean(known), values[:, 0].std(axis=-1, ddof=1).mean() / np.sqrt(12), rtol=0.03)

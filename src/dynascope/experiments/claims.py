@@ -68,7 +68,11 @@ class Claim:
 
     @property
     def causes(self) -> dict[str, str]:
-        """What `why` says: ids of claims, and the words for each."""
+        """What `why` says: ids of claims, and the words for each.
+
+        >>> Claim("a", "x is 1", bool, why=("b, y is 0", "c, z is 0")).causes
+        {'b': 'y is 0', 'c': 'z is 0'}
+        """
         return {name: words for name, _, words in (each.partition(", ") for each in self.why)}
 
 

@@ -78,15 +78,8 @@ def can_compile() -> bool:
     return find_spec("triton") is not None and any(map(shutil.which, filter(None, compilers)))
 
 
-def compiled_apart(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function compiled as if it were another each time: the compiler keeps few variants of one.
-
-    function: without defaults
-
-    >>> compiled_apart(can_compile) is compiled_apart(can_compile)
-    False
-    """
-    given: Any = function
-    code = given.__code__.replace()  # by which variants are counted
-    own: Any = FunctionType(code, given.__globals__, closure=given.__closure__)
+def compiled_apart(function: Any) -> Callable[..., Any]:
+    """A function without defaults, compiled as if it were another each time: the compiler keeps few variants of one."""
+    code = function.__code__.replace()  # by which variants are counted
+    own: Any = FunctionType(code, function.__globals__, closure=function.__closure__)
     return torch.compile(own, dynamic=False)

@@ -41,9 +41,11 @@ def of_bfloat16(forward: Pass, device: torch.device) -> Pass:
 def said(products: str, device: torch.device) -> str:
     """What a record says of the products: for `usual`, what PyTorch's settings make of convolutions.
 
-    >>> said("usual", torch.device("cpu"))
-    'full'
+    >>> [said(products, torch.device("cpu")) for products in ("usual", "tf32", "bfloat16")]
+    ['full', 'full', 'bfloat16']
     """
+    if products == "tf32" and device.type != "cuda":  # there is none
+        return "full"
     if products != "usual":
         return products
     return "tf32 in convolutions" if device.type == "cuda" and torch.backends.cudnn.allow_tf32 else "full"

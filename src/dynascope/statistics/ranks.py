@@ -5,9 +5,7 @@ from scipy.stats import rankdata
 
 from dynascope.checks import ArrayLike
 from dynascope.statistics.errors import Estimate
-from dynascope.statistics.resampling import bootstrap_weights
-
-_RESAMPLES = 400
+from dynascope.statistics.resampling import estimated
 
 
 def rank_correlation(first: ArrayLike, second: ArrayLike) -> Estimate:
@@ -21,13 +19,7 @@ def rank_correlation(first: ArrayLike, second: ArrayLike) -> Estimate:
     >>> float(found.mean), float(found.error), found.runs
     (-1.0, 0.0, 3)
     """
-    pair = np.broadcast_arrays(np.asarray(first, float), np.asarray(second, float))
-    runs = pair[0].shape[-1]
-    weights = bootstrap_weights(runs, _RESAMPLES, 0)
-    drawn = _spearman(*(np.moveaxis(each @ weights.T, -1, 0) for each in pair))
-    spread = np.nan_to_num(drawn).std(axis=0)  # a draw without order has no correlation
-    error = spread * np.sqrt(runs / max(runs - 1, 1))
-    return Estimate(_spearman(*(each.mean(axis=-1) for each in pair)), error, runs)
+    return estimated(_spearman, *np.broadcast_arrays(np.asarray(first, float), np.asarray(second, float)))
 
 
 def _spearman(first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -8,8 +8,10 @@ from scipy.stats import t as student
 
 from dynascope.budget import require_room
 from dynascope.checks import ArrayLike, Given, as_float, count, increasing
+from dynascope.statistics.errors import Estimate
 
 CONFIDENCE = 0.95
+_RESAMPLES = 400
 FEWEST_TRIALS = 5  # fewer say next to nothing about their own spread
 _BLOCK = 2**23  # numbers held at once while trials are resampled
 
@@ -57,6 +59,22 @@ def bootstrap_weights(trials: int, resamples: Given[int], seed: Given[int]) -> F
     draws = count("resamples", resamples, at_least=20)
     require_room({"resamples": draws, "trials": trials}, draws * trials)
     return np.asarray(random.multinomial(trials, np.full(trials, 1 / trials), size=draws) / trials)
+
+
+def estimated(statistic: Callable[..., np.ndarray], *values: Float[np.ndarray, "*setting trial"]) -> Estimate:
+    """A statistic of means over trials, with the error that trials drawn anew give it, the same for all values.
+
+    statistic: takes as many arrays (…, *setting) as there are values, and reduces over the settings
+
+    >>> estimated(lambda means: means.max(axis=-1), np.array([[1.0, 1.2, 0.8], [0.1, 0.2, 0.3]])).mean.round(3)
+    np.float64(1.0)
+    """
+    runs = values[0].shape[-1]
+    weights = bootstrap_weights(runs, _RESAMPLES, 0)
+    drawn = statistic(*(np.moveaxis(each @ weights.T, -1, 0) for each in values))
+    spread = np.nan_to_num(drawn).std(axis=0)  # a draw of which there is none counts as 0
+    error = spread * np.sqrt(runs / max(runs - 1, 1))
+    return Estimate(statistic(*(each.mean(axis=-1) for each in values)), error, runs)
 
 
 def resampled(

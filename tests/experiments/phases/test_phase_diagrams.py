@@ -163,7 +163,7 @@ def test_networks_with_straight_curves_that_fit_as_well_are_told_from_those_that
     random = np.random.default_rng(1)
     record["loss"] = record["accuracy"] * 0 + 0.01 * np.exp(0.01 * random.normal(size=record["accuracy"].shape))
     assert fitted in failed("phases/wide", record)  # all fit alike
-    record["loss"][0, straightest] *= 10 * np.exp([[0.2], [-0.2]] * 3)
+    record["loss"][0, straightest] *= 10 * np.exp([[0.1], [-0.1]] * 3)
     assert fitted in failed("phases/wide", record)  # nor does it cost accuracy
     record["accuracy"][0, straightest] = 0.97 - 0.01 * np.log(record["loss"][0, straightest] / 0.1)
     assert fitted not in failed("phases/wide", record)

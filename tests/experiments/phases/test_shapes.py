@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope.experiments.phases.shapes import bend, straight
+from dynascope.experiments.phases.shapes import bend, best_where_straight, straight
 from dynascope.experiments.registry import find
 
 
@@ -98,3 +98,15 @@ def test_slopes_that_bend_regression_curves_the_other_way_are_caught(failed):
     names = np.broadcast_to(np.array(["a", "b", "c"]), (3, 3))
     values = {"load": ((*dims, "layer"), load), "score": (dims, np.zeros((3, 3, 4))), "label": (dims[:2], names)}
     assert {"fig-s16-slope", "fig-s16-noise"} <= failed("phases/regression", xr.Dataset(values))
+
+
+def test_which_of_two_curves_is_the_straightest_is_not_left_to_chance():
+    """Two settings with curves of the same kind, one far less accurate: by luck alone, every second would pass."""
+    random, accuracy = np.random.default_rng(0), xr.DataArray([[0.9] * 10, [0.8] * 10], dims=("setting", "trial"))
+    line, found = -np.arange(8.0), []
+    for _ in range(40):
+        load = xr.DataArray(line + 0.3 * random.normal(size=(2, 10, 8)), dims=("setting", "trial", "layer"))
+        found.append(best_where_straight(accuracy, load).verdict)
+    assert found.count("reproduced") <= 4  # where one is the straighter by more than two errors
+    load[1] = xr.DataArray(line + random.normal(size=(10, 8)), dims=("trial", "layer"))
+    assert best_where_straight(accuracy, load).verdict == "reproduced"

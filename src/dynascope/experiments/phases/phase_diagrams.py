@@ -153,7 +153,7 @@ def _accuracy(prefix: str, figure: str, config: Config) -> tuple[Claim, ...]:
     source = spring_block(figure=f"{figure}, S5")
     why = f"{prefix}-accuracy-near, the most accurate has nearly as straight a curve"
     if config.fits_less:
-        why = f"{prefix}-accuracy-fitted, networks with the straightest curves have fitted less"
+        why = f"{prefix}-accuracy-fitted, networks with the straightest curves fit less, which costs accuracy"
     return (
         Claim(
             f"{prefix}-accuracy",
