@@ -78,7 +78,7 @@ def convex_between(seen: xr.Dataset) -> Judgement:
 
 
 def in_best_row(judge: Callable[[xr.DataArray, xr.DataArray], Judgement]) -> Callable[[xr.Dataset], Judgement]:
-    """Judge accuracies and training curves along the slope with the best test accuracy."""
+    """Judge accuracies and training curves along the slope with the best test accuracy, which is taken as given."""
 
     def judged(seen: xr.Dataset) -> Judgement:
         row = best_row(seen)
