@@ -1,6 +1,6 @@
 """How the record of a phase diagram of networks is read and judged."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +18,7 @@ from dynascope.experiments.phases.shapes import (
 )
 from dynascope.statistics.errors import Estimate, over_trials
 from dynascope.statistics.ranks import rank_correlation
+from dynascope.statistics.resampling import estimated
 
 RANKED = 0.8  # rank correlation of what is said to rise together
 
@@ -107,20 +108,31 @@ def accurate_cells(seen: xr.Dataset) -> Judgement:
 
 
 def best_concave(seen: xr.Dataset) -> Judgement:
-    """Curvature in the cell with the best mean accuracy."""
-    cells = seen["reached"].values.mean(axis=-1)
-    row, column = np.unravel_index(cells.argmax(), cells.shape)
+    """Curvature in the cell with the best mean accuracy, whichever trials drawn anew make the best."""
+    row, column = np.unravel_index(seen["reached"].values.mean(axis=-1).argmax(), seen["reached"].shape[:2])
     note = f"curvature in row {row + 1}, column {column + 1}"
-    return above(over_trials(seen["bend"][row, column]), 0.0, note=note)
+    return above(estimated(_at_the_best, *_cells(seen)), 0.0, note=note)
+
+
+def _cells(seen: xr.Dataset) -> Iterator[np.ndarray]:
+    """Accuracies and curvatures, (cell, trial)."""
+    return (seen[name].values.reshape(-1, seen.sizes["trial"]) for name in ("reached", "bend"))
+
+
+def _at_the_best(reached: np.ndarray, bends: np.ndarray) -> np.ndarray:
+    return np.asarray(np.take_along_axis(bends, reached.argmax(axis=-1, keepdims=True), axis=-1)[..., 0])
+
+
+def _ahead_of_concave(reached: np.ndarray, bends: np.ndarray) -> np.ndarray:
+    return np.asarray(reached.max(axis=-1) - np.where(bends > 0, reached, 0.0).max(axis=-1))
 
 
 def concave_near(seen: xr.Dataset) -> Judgement:
-    """What the best of all cells has ahead of the best with a concave curve; NaN if there is none."""
+    """What the best of all cells has ahead of the best with a concave curve; all that it has if there is none."""
     cells, concave = seen["reached"].values.mean(axis=-1), seen["bend"].values.mean(axis=-1) > 0
     row, column = np.unravel_index(np.where(concave, cells, -np.inf).argmax(), cells.shape)
-    best = seen["reached"].values.reshape(cells.size, -1)[cells.argmax()]
-    ahead = over_trials(best - np.where(concave[row, column], seen["reached"].values[row, column], np.nan))
-    return below(ahead, REGRET, note=f"the best with a concave curve is in row {row + 1}, column {column + 1}")
+    note = f"the best with a concave curve is in row {row + 1}, column {column + 1}"
+    return below(estimated(_ahead_of_concave, *_cells(seen)), REGRET, note=note)
 
 
 def alike_on_test_data(seen: xr.Dataset) -> Judgement:
