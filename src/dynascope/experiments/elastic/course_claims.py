@@ -12,14 +12,13 @@ from dynascope.experiments.elastic.network_training import (
     at_end,
     last_iterations,
     rate_of_change,
-    side_by_side,
     unsettled,
 )
 from dynascope.experiments.experiment import settings
 from dynascope.experiments.sources import elastic
 from dynascope.models.elastic.estimate import PRINTED_VECTORS
 from dynascope.models.elastic.tails import tail_index
-from dynascope.statistics.errors import Estimate, over_trials
+from dynascope.statistics.errors import Estimate, over_trials, side_by_side
 from dynascope.statistics.resampling import bootstrap_weights
 
 _SEEN = 0.1  # what the eye sees: less is "similar", or "not perceivable"

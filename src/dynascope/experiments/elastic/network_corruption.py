@@ -19,7 +19,6 @@ from dynascope.experiments.elastic.network_training import (
     label_steps,
     pictures,
     read_strengths,
-    side_by_side,
     train,
     unsettled,
 )
@@ -27,7 +26,7 @@ from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
 from dynascope.experiments.sources import Source, elastic
 from dynascope.models.elastic.geometry import margin_amplitudes
 from dynascope.models.elastic.tails import tail_index
-from dynascope.statistics.errors import Estimate, over_trials
+from dynascope.statistics.errors import Estimate, over_trials, side_by_side
 
 _RANDOM = 2 / 3  # share of wrong labels at which three classes are labelled at random
 _LESS, _AT_RANDOM, _MORE = slice(_RANDOM - 0.05), slice(_RANDOM - 1e-9, _RANDOM + 1e-9), slice(_RANDOM + 0.05, None)

@@ -198,16 +198,6 @@ def at_end(record: xr.Dataset, name: str) -> Estimate:
     return Estimate(value, (high - low) / 3.92)
 
 
-def side_by_side(*parts: Estimate) -> Estimate:
-    """Estimates of the same runs as the cases of one.
-
-    >>> side_by_side(Estimate(1.0, 0.1, 5), Estimate(2.0, 0.2, 5)).mean.tolist()
-    [1.0, 2.0]
-    """
-    mean, error = (np.concatenate([np.ravel(each) for each in each_part]) for each_part in zip(*parts, strict=True))
-    return Estimate(mean, error, parts[0].runs)
-
-
 def label_steps(ax: Axes, ylabel: str) -> None:
     """Label a panel over training steps, with a legend that leaves room for its curves."""
     ax.set(xlabel="training step", ylabel=ylabel)

@@ -16,7 +16,7 @@ from dynascope.experiments.phases.shapes import (
     mean_work,
     straight,
 )
-from dynascope.statistics.errors import Estimate, over_trials
+from dynascope.statistics.errors import Estimate, over_trials, side_by_side
 from dynascope.statistics.ranks import rank_correlation
 from dynascope.statistics.resampling import estimated
 
@@ -97,8 +97,7 @@ def fits_less(seen: xr.Dataset) -> Judgement:
     more, (lower, higher) = over_trials(losses[straightest] - losses[best]), map(over_trials, halves)
     gain = Estimate(lower.mean - higher.mean, lower.error, lower.runs).against(higher)
     note = f"logarithm of losses at {straightest + 1} over those at {best + 1}; what lower ones have more test accuracy"
-    found = Estimate(np.append(more.mean, gain.mean), np.append(more.error, gain.error), gain.runs)
-    return above(found, 0.0, note=note)
+    return above(side_by_side(more, gain), 0.0, note=note)
 
 
 def accurate_cells(seen: xr.Dataset) -> Judgement:

@@ -112,7 +112,7 @@ EXPERIMENT = regime(
     ),
     smoke={"steps": 100},
     # few images and as much decay in all, over more steps: so that networks fit their images at the highest rate, too
-    # more of them, and all test images, since accuracies at these rates differ by a hundredth
+    # more networks, and all test images, since accuracies at these rates differ by a hundredth
     paper=PAPER
     | {"data": "cifar10", "train_per_class": 300, "test_per_class": 1000, "seeds": 60}
     | {"steps": 3000, "weight_decay": 2e-3},
