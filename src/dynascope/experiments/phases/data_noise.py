@@ -3,7 +3,7 @@
 from dynascope.experiments.phases.phase_diagrams import COARSE, DATA_NOISES, Config, phase_diagram
 
 EXPERIMENT = phase_diagram(
-    Config("FIG. 1(a)", "data_noise", DATA_NOISES, thorough=True, seeds=20),
+    Config("FIG. 1(a)", "data_noise", DATA_NOISES, thorough=True, seeds=60),
     laptop={**COARSE, "values": (0.0, 0.1, 0.2, 0.4, 0.6)},
-    adapted="20 runs, not 10: noise bends linear networks by little",
+    adapted="60 runs, not 10: noise bends linear networks by little",
 )
