@@ -19,11 +19,15 @@ def rank_correlation(first: ArrayLike, second: ArrayLike) -> Estimate:
     >>> float(found.mean), float(found.error), found.runs
     (-1.0, 0.0, 3)
     """
-    return estimated(_spearman, *np.broadcast_arrays(np.asarray(first, float), np.asarray(second, float)))
+    return estimated(spearman, *np.broadcast_arrays(np.asarray(first, float), np.asarray(second, float)))
 
 
-def _spearman(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Over the last axis; in single precision, so that rounding breaks no ties."""
+def spearman(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Spearman's correlation over the last axis; in single precision, so that rounding breaks no ties.
+
+    >>> float(spearman(np.array([1.0, 2.0, 4.0]), np.array([5.0, 9.0, 6.0])))
+    0.5
+    """
     ranks = (rankdata(each.astype(np.float32), axis=-1) for each in (first, second))
     one, other = (each - each.mean(axis=-1, keepdims=True) for each in ranks)
     with np.errstate(invalid="ignore"):

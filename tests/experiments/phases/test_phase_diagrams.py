@@ -55,6 +55,16 @@ def test_noise_that_does_nothing_to_linear_networks_is_caught(failed):
     assert failed(DROPOUT, record) == _claims("noise", "noise-linear", "along-noise", "along-slopes", "along-shape")
 
 
+def test_networks_that_died_are_left_out_and_told(failed):
+    record = _diagram(1.0)
+    record["load"][0, -1, 2] = np.nan
+    found = next(each for each in find(DROPOUT).judge(record) if each.id == "fig-1c-noise")
+    assert found.verdict == "reproduced"
+    assert "in 5 of 6 runs no network died" in found.note
+    record["load"][0, -1] = np.nan
+    assert "fig-1c-noise" in failed(DROPOUT, record)
+
+
 def test_noise_that_takes_separation_from_linear_networks_hides_how_it_bends_them(failed):
     """Their curves are as convex at each noise, and more so for how far they fall; slopes that hold are counted."""
     record = _diagram(1.0)
@@ -149,7 +159,7 @@ def test_accuracy_that_is_best_elsewhere_is_caught(failed):
 
 def test_an_accuracy_that_is_best_next_to_the_straightest_is_told_from_one_that_is_best_elsewhere(failed):
     record = _diagram(3.0)
-    straightest = straight(record["load"].sel(probe="train"))[0].mean("trial").values.argmax()
+    straightest = straight(record["load"].sel(probe="train").mean("trial"))[0].values.argmax()
     for away, wrong in ((1, ["accuracy"]), (5, ["accuracy", "accuracy-near"])):
         other = record.copy(deep=True)
         other["accuracy"][0, straightest + away] = 0.99
@@ -158,7 +168,7 @@ def test_an_accuracy_that_is_best_next_to_the_straightest_is_told_from_one_that_
 
 def test_networks_with_straight_curves_that_fit_as_well_are_told_from_those_that_fit_less(failed):
     record, fitted = _diagram(3.0, noise="batch_size"), "fig-s7a-accuracy-fitted"
-    straightest = straight(record["load"].sel(probe="train"))[0].mean("trial").values.argmax()
+    straightest = straight(record["load"].sel(probe="train").mean("trial"))[0].values.argmax()
     record["accuracy"][0, straightest + 1] = 0.99
     random = np.random.default_rng(1)
     record["loss"] = record["accuracy"] * 0 + 0.01 * np.exp(0.01 * random.normal(size=record["accuracy"].shape))

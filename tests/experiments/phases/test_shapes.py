@@ -110,3 +110,24 @@ def test_which_of_two_curves_is_the_straightest_is_not_left_to_chance():
     assert found.count("reproduced") <= 4  # where one is the straighter by more than two errors
     load[1] = xr.DataArray(line + random.normal(size=(10, 8)), dims=("trial", "layer"))
     assert best_where_straight(accuracy, load).verdict == "reproduced"
+
+
+def test_the_straightest_is_that_of_the_mean_curve_as_in_the_source():
+    """Runs that scatter about a line are each less straight than arcs that do not, their mean is straighter."""
+    random, layers = np.random.default_rng(1), np.arange(8.0)
+    scattered = -layers + 0.5 * random.normal(size=(60, 8))
+    arcs = np.broadcast_to(-layers - 0.05 * layers**2, (60, 8))
+    load = xr.DataArray(np.stack([scattered, arcs]), dims=("setting", "trial", "layer"))
+    assert straight(load[0]).mean() < straight(load[1]).mean()
+    accuracy = xr.DataArray([[0.9] * 60, [0.8] * 60], dims=("setting", "trial"))
+    assert best_where_straight(accuracy, load).verdict == "reproduced"
+    assert best_where_straight(accuracy[::-1], load).verdict == "not reproduced"
+
+
+def test_a_setting_in_which_a_network_died_is_not_the_straightest():
+    layers = np.arange(8.0)
+    load = xr.DataArray(np.stack([[-layers] * 6, [-layers - 0.2 * layers**2] * 6]), dims=("setting", "trial", "layer"))
+    accuracy = xr.DataArray([[0.1] * 6, [0.9] * 6], dims=("setting", "trial"))
+    assert best_where_straight(accuracy, load).verdict == "not reproduced"
+    load[0, 2] = np.nan
+    assert best_where_straight(accuracy, load).verdict == "reproduced"

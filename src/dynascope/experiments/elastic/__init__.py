@@ -13,6 +13,7 @@ NAMES = (
     "drift",
     "collapse",
     "direction",
+    "network_projection",
     "network_course",
     "network_course_cifar",
     "network_corruption",

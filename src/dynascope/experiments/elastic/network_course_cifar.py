@@ -3,14 +3,15 @@ stages.
 """
 
 from dynascope.experiments.elastic.course_claims import CIFAR, claims_on
-from dynascope.experiments.elastic.network_courses import FIGURES, PICTURE, Config, run
+from dynascope.experiments.elastic.network_courses import PICTURE, Config, run
 from dynascope.experiments.elastic.network_training import SMALL
 from dynascope.experiments.experiment import Experiment
+from dynascope.experiments.sources import elastic
 
 _DIGITS = {"data": "digits", "per_class": 100, "pair": (0, 1)}  # they stand for photographs
 
 EXPERIMENT = Experiment(
-    FIGURES,
+    elastic(figure="1, 3, 5, D.1, D.7–D.10"),
     Config(data="cifar10", per_class=5000, probes=1000, steps=300_000, pair=(1, 2), window=551),
     run,
     claims=claims_on("CIFAR", CIFAR),

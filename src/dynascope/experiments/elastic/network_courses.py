@@ -24,11 +24,9 @@ from dynascope.experiments.elastic.network_training import (
     train,
 )
 from dynascope.experiments.experiment import Axes, Panels
-from dynascope.experiments.sources import elastic
 from dynascope.models.elastic.estimate import estimate_strengths
 from dynascope.statistics.stages import learning_stages
 
-FIGURES = elastic(figure="1, 3, 5, D.1, D.7–D.10")
 _WINDOWS = (11, 51, 101, 301)  # of Figure D.1
 
 
@@ -56,8 +54,7 @@ def run(config: Config) -> xr.Dataset:
     path = filled(drawn_means(drawn, own))
     parts = [record, strengths, growth_of_each(steps, means), growth_of_mean(steps, means), _stages(steps, means)]
     parts.append(imitations(trained, path, begin, strengths, config.seed))
-    parts += [_projection(trained["output"].values, data[3], config.pair), _separation(drawn, own, trained, data[3])]
-    parts.append(read_drawn(drawn, own, config.window, config.seed))
+    parts += [figure_1(trained, data[3], config.pair), read_drawn(drawn, own, config.window, config.seed)]
     merged = xr.merge(parts)
     return merged.merge(_windows(path, merged, config.window))
 
@@ -65,6 +62,14 @@ def run(config: Config) -> xr.Dataset:
 def _stages(steps: np.ndarray, means: np.ndarray) -> xr.Dataset:
     found = learning_stages(steps, means).rename(time="step", length="pattern_length", ok="stages_found")
     return found.assign(stages_reason=found.attrs["reason"]).drop_attrs()
+
+
+def figure_1(trained: xr.Dataset, labels: Int[np.ndarray, " sample"], pair: tuple[int, int]) -> xr.Dataset:
+    """Logits along the difference of two class means, and how well such differences part the classes.
+
+    trained: with all outputs and what was drawn. labels: of the probe
+    """
+    return _projection(trained["output"].values, labels, pair).merge(_separation(trained, labels))
 
 
 def _projection(
@@ -79,17 +84,13 @@ def _projection(
     return xr.Dataset({"projected": (("step", "sample"), along), "sample_class": ("sample", labels[some])})
 
 
-def _separation(
-    drawn: Float[np.ndarray, "trial update logit"],
-    own: Int[np.ndarray, "trial update"],
-    trained: xr.Dataset,
-    labels: Int[np.ndarray, " sample"],
-) -> xr.Dataset:
+def _separation(trained: xr.Dataset, labels: Int[np.ndarray, " sample"]) -> xr.Dataset:
     """How well the difference of two class means parts the classes of each network, (trial, direction, pair).
 
     Share of samples of two classes in the wrong order, at the end: `misplaced` of the last samples that were drawn,
     `misplaced_unseen` of the probe.
     """
+    drawn, own = (trained[name].values[:, :, 0] for name in ("drawn_output", "drawn_label"))
     late = last_updates(drawn.shape[1])
     unseen = trained["output"].isel(step=-1).values
     found = {
@@ -134,7 +135,8 @@ def _windows(path: Float[np.ndarray, "update class logit"], record: xr.Dataset, 
     )
 
 
-def _draw_projection(record: xr.Dataset, ax: Axes) -> None:
+def draw_projection(record: xr.Dataset, ax: Axes) -> None:
+    """Samples of one network over time."""
     for index, name in enumerate(record["sample_class"].values):
         ax.plot(record["step"], record["projected"][:, index], color=plots.PALETTE[name], linewidth=0.5)
     label_steps(ax, "logits of one network along (C.24)")
@@ -170,7 +172,7 @@ def _draw_curves(record: xr.Dataset, ax: Axes, *, ylabel: str, yscale: str = "li
 
 
 PICTURE = Panels(
-    _draw_projection,
+    draw_projection,
     _draw_printed,
     _draw_gap,
     draw_paths,

@@ -86,7 +86,7 @@ def _ranked(panel: xr.Dataset) -> Judgement:
 
 def _fitted(panel: xr.Dataset) -> Judgement:
     """Training accuracy where the test accuracy is best, beyond that where the curve is straightest."""
-    curves, fitted = straight(panel["load"].isel(layer=HIDDEN)).values.mean(axis=-1), panel["fitted"].values
+    curves, fitted = straight(panel["load"].isel(layer=HIDDEN).mean("trial")).values, panel["fitted"].values
     straightest, best = int(curves.argmax()), int(panel["score"].values.mean(axis=-1).argmax())
     note = f"training accuracy of the most accurate on tests, {best + 1} of {len(curves)}, {fitted[best].mean():.4f}, "
     note += f"less that of the straightest, {straightest + 1}"

@@ -200,7 +200,7 @@ def _thorough(prefix: str, figure: str) -> tuple[Claim, ...]:
         Claim(
             f"{prefix}-linear",
             "for the most nonlinear network, some noise in between gives the straightest curve",
-            lambda seen: straightest_inside(seen["straight"][0].values),
+            lambda seen: straightest_inside(seen["load"].sel(probe="train")[0]),
             settles_at="laptop",
         ),
         Claim(
@@ -290,8 +290,8 @@ def _draw_best_row(record: xr.Dataset, ax: Axes) -> None:
     columns = np.arange(noise.size)
     ax.plot(columns, row["reached"].mean("trial"), "k-o")
     other = ax.twinx()
-    other.plot(columns, row["straight"].mean("trial"), "-s", color="#C1272D")
-    other.set_ylabel("R² of the load curve", color="#C1272D")
+    other.plot(columns, judges.straightness_along(row), "-s", color="#C1272D")
+    other.set_ylabel("R² of the mean load curve", color="#C1272D")
     ax.set_xticks(columns, [f"{value:g}" for value in noise.values])
     title = f"slope {float(row['slope']):g}, the row with the best accuracy (S5)"
     across = f"{noise.attrs['long_name']}, the weakest noise first"

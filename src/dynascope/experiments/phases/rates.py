@@ -12,7 +12,7 @@ import xarray as xr
 from dynascope.experiments.claims import Claim, Judgement, above, below, equal
 from dynascope.experiments.phases.curves import NetworkExperiment, Training, curves, side_by_side
 from dynascope.experiments.phases.load_curves import PROBES, run_grid
-from dynascope.experiments.phases.shapes import bend, best_where_straight, straight, straightest_inside
+from dynascope.experiments.phases.shapes import bend, best_where_straight, straightest_inside
 from dynascope.experiments.sources import spring_block
 from dynascope.statistics.errors import over_trials
 
@@ -82,7 +82,7 @@ EXPERIMENT = NetworkExperiment(
         Claim(
             "fig-s4-straightest",
             "between them both are straightest",
-            lambda record: straightest_inside(straight(record["load"]).values),
+            lambda record: straightest_inside(record["load"]),
             settles_at="paper",
         ),
         Claim(

@@ -1,4 +1,8 @@
-"""The shape of load curves: how they bend, how straight they are, and whether the straightest are best."""
+"""The shape of load curves: how they bend, how straight they are, and whether the straightest are best.
+
+Which setting is the straightest is read off its mean curve over trials, as in the source: its Figure S5 gives R² of the
+curves of Figure 1, which are averages over runs.
+"""
 
 import numpy as np
 import xarray as xr
@@ -6,8 +10,7 @@ from jaxtyping import Float
 
 from dynascope.experiments.claims import Judgement, above, below
 from dynascope.measure.separation import curvature, straightness
-from dynascope.statistics.errors import over_trials
-from dynascope.statistics.ranks import rank_correlation
+from dynascope.statistics.ranks import spearman
 from dynascope.statistics.resampling import estimated
 
 REGRET = 0.005  # of test accuracy: less than the smallest difference, 0.0059, that Figure S4 reads something into
@@ -54,8 +57,19 @@ def straight(load: xr.DataArray) -> xr.DataArray:
     return found
 
 
+def _of_mean(load: Float[np.ndarray, "*lead layer"]) -> Float[np.ndarray, "*lead"]:
+    """R² of mean curves; 0 of those that there are none of, since a network died."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.nan_to_num(straightness(load)))
+
+
+def _by_trial(load: xr.DataArray) -> Float[np.ndarray, "*setting layer trial"]:
+    """Loads as `estimated` takes them."""
+    return np.moveaxis(load.values.astype(float), -1, -2)
+
+
 def best_where_straight(accuracy: xr.DataArray, load: xr.DataArray) -> Judgement:
-    """Judge that no setting is more accurate, by `REGRET`, than that with the straightest load curves.
+    """Judge that no setting is more accurate, by `REGRET`, than that whose mean load curve is the straightest.
 
     What the best of all others has ahead, with the error that trials drawn anew give it, must lie below: noise does not
     help, nor does chance that makes one of several the straightest.
@@ -68,23 +82,24 @@ def best_where_straight(accuracy: xr.DataArray, load: xr.DataArray) -> Judgement
     >>> best_where_straight(accuracy, load).verdict
     'reproduced'
     """
-    reached, curves = accuracy.values.astype(float), straight(load).values
-    cells, straightest = reached.mean(axis=-1), int(curves.mean(axis=-1).argmax())
+    reached, loads = accuracy.values.astype(float), _by_trial(load)
+    cells, straightest = reached.mean(axis=-1), int(_of_mean(loads.mean(axis=-1)).argmax())
     rival = int(np.where(np.arange(len(cells)) == straightest, -np.inf, cells).argmax())
     note = f"test accuracy at the straightest, {straightest + 1} of {len(cells)}: {cells[straightest]:.4f}; "
     note += f"the best of all others, {rival + 1}, has so much more"
-    return below(estimated(_ahead, reached, curves), REGRET, note=note)
+    return below(estimated(_ahead, reached, loads, side="upper"), REGRET, note=note)
 
 
-def _ahead(reached: np.ndarray, curves: np.ndarray) -> np.ndarray:
+def _ahead(reached: np.ndarray, loads: np.ndarray) -> np.ndarray:
     """By how much the best of all others is above the setting with the largest R²; settings are on the last axis."""
+    curves = _of_mean(loads)
     straightest = curves.argmax(axis=-1, keepdims=True)
     others = np.where(np.arange(curves.shape[-1]) == straightest, -np.inf, reached)
     return np.asarray(others.max(axis=-1) - np.take_along_axis(reached, straightest, axis=-1)[..., 0])
 
 
 def straight_where_best(accuracy: xr.DataArray, load: xr.DataArray) -> Judgement:
-    """Judge that the most accurate setting has the straightest curves but for `NEAR` in R².
+    """Judge that the most accurate setting has the straightest mean curve but for `NEAR` in R².
 
     accuracy: over (setting, trial); load: over (setting, trial, layer)
 
@@ -94,14 +109,22 @@ def straight_where_best(accuracy: xr.DataArray, load: xr.DataArray) -> Judgement
     >>> straight_where_best(accuracy, load).verdict
     'not reproduced'
     """
-    curves, cells = straight(load).values, accuracy.values.astype(float).mean(axis=-1)
-    straightest, best = int(curves.mean(axis=-1).argmax()), int(cells.argmax())
-    note = f"R² of the straightest, {straightest + 1} of {len(cells)}, less that of the most accurate, {best + 1}"
-    return below(over_trials(curves[straightest] - curves[best]), NEAR, note=note)
+    reached, loads = accuracy.values.astype(float), _by_trial(load)
+    straightest, best = (int(each.argmax()) for each in (_of_mean(loads.mean(axis=-1)), reached.mean(axis=-1)))
+    note = f"R² of the straightest, {straightest + 1} of {len(reached)}, less that of the most accurate, {best + 1}"
+    return below(estimated(_behind, reached, loads, side="upper"), NEAR, note=note)
+
+
+def _behind(reached: np.ndarray, loads: np.ndarray) -> np.ndarray:
+    """By how much R² of the most accurate setting is below the largest."""
+    curves = _of_mean(loads)
+    return np.asarray(
+        curves.max(axis=-1) - np.take_along_axis(curves, reached.argmax(axis=-1, keepdims=True), axis=-1)[..., 0]
+    )
 
 
 def accurate_as_straight(accuracy: xr.DataArray, load: xr.DataArray) -> Judgement:
-    """Judge that test accuracy and straightness rank settings alike: a correlation above `ALIKE`, less its error.
+    """Judge that accuracy and straightness of mean curves rank settings alike: beyond `ALIKE` by more than its error.
 
     accuracy: over (setting, trial); load: over (setting, trial, layer)
 
@@ -111,19 +134,28 @@ def accurate_as_straight(accuracy: xr.DataArray, load: xr.DataArray) -> Judgemen
     >>> accurate_as_straight(accuracy, load).verdict, accurate_as_straight(-accuracy, load).verdict
     ('reproduced', 'not reproduced')
     """
-    found = rank_correlation(accuracy.values, straight(load).values)
+
+    def alike(reached: np.ndarray, loads: np.ndarray) -> np.ndarray:
+        return spearman(reached, _of_mean(loads))
+
+    found = estimated(alike, accuracy.values.astype(float), _by_trial(load))
     return above(found, ALIKE, note="rank correlation of accuracy and R² over settings")
 
 
-def straightest_inside(curves: Float[np.ndarray, "*kind setting trial"]) -> Judgement:
-    """Judge that the straightest curves lie between the first and the last setting: their R² is beyond either's.
+def straightest_inside(load: xr.DataArray) -> Judgement:
+    """Judge that the straightest mean curve lies between the first and the last setting: its R² is beyond either's.
 
-    curves: R²
+    load: over (…, setting, trial, layer)
 
-    >>> curves = np.array([[0.8], [0.99], [0.9]]) + [0.001, 0.0, -0.001]
-    >>> straightest_inside(curves).verdict, straightest_inside(curves[[1, 0, 2]]).verdict
+    >>> curves = [[2.0, 1.0 + bent, 0.0] for bent in (0.6, 0.0, -0.6)]
+    >>> load = xr.DataArray(curves, dims=("setting", "layer")).expand_dims(trial=3, axis=1)
+    >>> straightest_inside(load).verdict, straightest_inside(load.isel(setting=[1, 0, 2])).verdict
     ('reproduced', 'not reproduced')
     """
-    inside = 1 + curves[..., 1:-1, :].mean(axis=-1, keepdims=True).argmax(axis=-2, keepdims=True)
-    beyond = np.take_along_axis(curves, inside, axis=-2) - curves[..., [0, -1], :]
-    return above(over_trials(beyond), 0.0, note="R² beyond that at either end")
+    return above(estimated(_beyond, _by_trial(load), side="lower"), 0.0, note="R² beyond that at either end")
+
+
+def _beyond(loads: np.ndarray) -> np.ndarray:
+    """The largest R² in between less that of the first and of the last setting."""
+    curves = _of_mean(loads)
+    return np.asarray(curves[..., 1:-1].max(axis=-1, keepdims=True) - curves[..., [0, -1]])
