@@ -31,6 +31,11 @@ def _diagram(bend, straight_gain=0.0, noise="dropout", **config):
     )
 
 
+def settings(name):
+    """The config at paper scale."""
+    return find(name).settings("paper")
+
+
 def _claims(*names):
     return {f"fig-1c-{name}" for name in names}
 
@@ -53,6 +58,36 @@ def test_noise_that_does_nothing_to_linear_networks_is_caught(failed):
     record = _diagram(1.0)
     record["load"][-1] = record["load"][-1, :1].values
     assert failed(DROPOUT, record) == _claims("noise", "noise-linear", "along-noise", "along-slopes", "along-shape")
+
+
+def test_what_noise_does_to_linear_networks_is_judged_by_itself_where_it_does_little(failed):
+    """Figure 1(a): slope 1 has an experiment with more runs; what it says is not said by the diagram again."""
+    record = _diagram(1.0, noise="data_noise")
+    assert "fig-1a-noise" not in failed("phases/data_noise", record)
+    row = record.isel(slope=[-1])
+    assert not failed("phases/data_noise_linear", row)
+    record["load"][-1] = record["load"][-1, :1].values
+    assert "fig-1a-noise" not in failed("phases/data_noise", record)
+    assert failed("phases/data_noise_linear", record.isel(slope=[-1])) == {"fig-1a-noise-1"}
+    record["load"][-2] = record["load"][-2, :1].values
+    assert "fig-1a-noise" in failed("phases/data_noise", record)
+
+
+@pytest.mark.parametrize(
+    ("whole", "row", "claim"),
+    [("phases/deep", "phases/deep_best", "fig-s6b"), ("phases/fashion", "phases/fashion_best", "fig-s8a")],
+)
+def test_which_of_close_cells_is_best_is_judged_by_networks_that_did_not_choose_them(whole, row, claim, failed):
+    record = _diagram(3.0, noise=settings(whole).noise)
+    claims = {f"{claim}-accuracy", f"{claim}-accuracy-near"}
+    assert not claims & {each.id for each in find(whole).claims}
+    seeds = settings(whole).seeds
+    assert settings(row).begin >= seeds
+    assert set(settings(row).values) < set(settings(whole).values)
+    cells = record.isel(slope=[0])
+    assert not failed(row, cells)
+    cells["accuracy"][0, -1] = 0.99
+    assert failed(row, cells) == claims
 
 
 def test_networks_that_died_are_left_out_and_told(failed):

@@ -1,6 +1,6 @@
 """Load curves and test accuracy of networks over nonlinearity and one source of noise: Figure 1 and its variants."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from dynascope import plots
-from dynascope.experiments.claims import Claim, above
+from dynascope.experiments.claims import Claim, Judgement, above
 from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
 from dynascope.experiments.phases import phase_judges as judges
 from dynascope.experiments.phases.load_curves import phase_training, run_grid
@@ -33,7 +33,10 @@ class Config:
     best: straight, or concave as the paper sees it for learning rates on CIFAR. The first columns are `shared`
     if they hold the same networks as another figure: claims on the weakest noise then look at the next. Linear networks
     are left out of claims unless `linear_converges`. `fits_less`: whether networks with the straightest curves fit
-    less, so that they are not the best. `products`: how exact they are, as `Ensemble` takes it.
+    less, so that they are not the best. `apart`: what cells that lie close decide, so that an experiment of its own
+    judges it with more runs: "linear", how noise bends linear networks, or "best", which cell of the most accurate row
+    is best. `begin`: the first seed, where networks that were not seen before shall judge. `products`: how exact they
+    are, as `Ensemble` takes it.
     """
 
     figure: str
@@ -57,18 +60,21 @@ class Config:
     shared: int = 0
     linear_converges: bool = True
     fits_less: bool = False
+    apart: str = ""
+    begin: int = 0
     products: str = "usual"
 
 
-_CLAIMED = ("first_layer", "best", "thorough", "shared", "linear_converges", "fits_less")
-_GRID_AND_CLAIMS = ("figure", "noise", "values", "slopes", "seeds", "products", *_CLAIMED)
+_CLAIMED = ("first_layer", "best", "thorough", "shared", "linear_converges", "fits_less", "apart")
+_GRID_AND_CLAIMS = ("figure", "noise", "values", "slopes", "seeds", "begin", "products", *_CLAIMED)
 
 
 def run(config: Config) -> xr.Dataset:
     """Train the whole grid and keep what `training.train` measures at the end."""
     fixed = {name: value for name, value in vars(config).items() if name not in (*_GRID_AND_CLAIMS, config.noise)}
     grid = {"slope": config.slopes, config.noise: config.values}
-    record = run_grid(grid, seeds=config.seeds, fixed=fixed, products=config.products)
+    seeds = range(config.begin, config.begin + config.seeds)
+    record = run_grid(grid, seeds=seeds, fixed=fixed, products=config.products)
     record["slope"].attrs["long_name"] = "slope of the leaky ReLU"
     record[config.noise].attrs["long_name"] = config.noise.replace("_", " ")
     record["accuracy"].attrs["long_name"] = "accuracy"
@@ -78,11 +84,23 @@ def run(config: Config) -> xr.Dataset:
 # --- claims ---------------------------------------------------------------------------------------------------------
 
 
+def named(figure: str) -> str:
+    """How the identifiers of a figure's claims begin.
+
+    >>> named("S8(a)")
+    'fig-s8a'
+    """
+    return f"fig-{figure.lower()}".replace("(", "").replace(")", "")
+
+
 def _claims(figure: str, config: Config) -> tuple[Claim, ...]:
     """What a phase diagram claims; a thorough one also holds train against test and two measures of separation."""
-    prefix = f"fig-{figure.lower()}".replace("(", "").replace(")", "")
+    prefix = named(figure)
     least = "least noise" if not config.shared else "least noise above none, for which see Figure 1(a)"
     every = "every slope" if config.linear_converges else "every slope below 1, where networks converge"
+    falls: Callable[[xr.Dataset], Judgement] = judges.falls
+    if config.apart == "linear":
+        every, falls = f"every slope below 1, for which see {prefix}-noise-1", partial(judges.falls, slopes=slice(-1))
     hidden = "the first layer takes the load" if config.first_layer else "layers separate less and curves bend more"
     claims: tuple[Claim, ...] = (
         Claim(
@@ -94,7 +112,7 @@ def _claims(figure: str, config: Config) -> tuple[Claim, ...]:
         Claim(
             f"{prefix}-noise",
             f"for {every}, the strongest noise leaves a more convex curve than the weakest",
-            judges.falls,
+            falls,
             settles_at="laptop",  # in a linear network the change is small
             why=(f"{prefix}-noise-linear, of the least nonlinear {hidden}",),
         ),
@@ -151,8 +169,29 @@ def _accuracy(prefix: str, figure: str, config: Config) -> tuple[Claim, ...]:
             ),
         )
     source = spring_block(figure=f"{figure}, S5")
+    return (
+        *(() if config.apart == "best" else best_cell(figure, fits_less=config.fits_less)),
+        Claim(
+            f"{prefix}-accuracy-rank",
+            "in the row with the best test accuracy, accuracy and R² rank the noises alike (above 0.5)",
+            judges.in_best_row(accurate_as_straight),
+            source,
+            kind="printed" if config.thorough else "derived",  # Figure S5 shows both for Figure 1
+            settles_at="paper",
+        ),
+        *((_fitted(f"{prefix}-accuracy-fitted", source),) if config.fits_less else ()),
+    )
+
+
+def best_cell(figure: str, *, fits_less: bool = False) -> tuple[Claim, ...]:
+    """Whether the straightest curve of the most accurate row is also the most accurate one.
+
+    >>> [claim.id for claim in best_cell("S8(a)")]
+    ['fig-s8a-accuracy', 'fig-s8a-accuracy-near']
+    """
+    prefix, source = named(figure), spring_block(figure=f"{figure}, S5")
     why = f"{prefix}-accuracy-near, the most accurate has nearly as straight a curve"
-    if config.fits_less:
+    if fits_less:
         why = f"{prefix}-accuracy-fitted, networks with the straightest curves fit less, which costs accuracy"
     return (
         Claim(
@@ -171,15 +210,6 @@ def _accuracy(prefix: str, figure: str, config: Config) -> tuple[Claim, ...]:
             kind="derived",  # "the highest accuracy is always accompanied by the highest R² score": the bound is ours
             settles_at="paper",
         ),
-        Claim(
-            f"{prefix}-accuracy-rank",
-            "in the row with the best test accuracy, accuracy and R² rank the noises alike (above 0.5)",
-            judges.in_best_row(accurate_as_straight),
-            source,
-            kind="printed" if config.thorough else "derived",  # Figure S5 shows both for Figure 1
-            settles_at="paper",
-        ),
-        *((_fitted(f"{prefix}-accuracy-fitted", source),) if config.fits_less else ()),
     )
 
 
@@ -284,7 +314,7 @@ def _draw_cells(record: xr.Dataset, ax: Axes) -> None:
     ax.set_title(f"Load curves of networks on {config.data} ({config.figure.replace('FIG.', 'Figure')})")
 
 
-def _draw_best_row(record: xr.Dataset, ax: Axes) -> None:
+def draw_best_row(record: xr.Dataset, ax: Axes) -> None:
     """R² and accuracy along the row with the best accuracy."""
     row, noise = judges.best_row(judges.read(record)), record[settings(record).noise]
     columns = np.arange(noise.size)
@@ -292,7 +322,7 @@ def _draw_best_row(record: xr.Dataset, ax: Axes) -> None:
     other = ax.twinx()
     other.plot(columns, judges.straightness_along(row), "-s", color="#C1272D")
     other.set_ylabel("R² of the mean load curve", color="#C1272D")
-    ax.set_xticks(columns, [f"{value:g}" for value in noise.values])
+    ax.set_xticks(columns, [f"{value:.2g}" for value in noise.values])  # rates are numbers without end
     title = f"slope {float(row['slope']):g}, the row with the best accuracy (S5)"
     across = f"{noise.attrs['long_name']}, the weakest noise first"
     ax.set(xlabel=across, ylabel="test accuracy", title=title)
@@ -323,6 +353,7 @@ def evenly(last: float, count: int) -> tuple[float, ...]:
     return tuple(float(value) for value in np.linspace(0.0, last, count).round(4))
 
 
+ALWAYS = "images standardised and drawn by class; no early stopping"
 DROPOUTS, DATA_NOISES = evenly(0.3, 16), evenly(0.8, 9)
 RATES = tuple(float(value) for value in np.geomspace(1e-4, 0.5, 12))
 BATCH_SIZES = tuple(5 * 2**j for j in range(9, -1, -1))
@@ -336,19 +367,18 @@ def phase_diagram(
     adapted: what is ours at that scale, beyond what all diagrams do otherwise than the paper
     """
     figure = config.figure.removeprefix("FIG. ")
-    always = "images standardised and drawn by class; no early stopping"
     return Experiment(
         spring_block(figure=figure),
         config,
         run,
         claims=_claims(figure, config),
-        picture=Panels(_draw_cells, _draw_best_row, width=7.5, height=5.5),
+        picture=Panels(_draw_cells, draw_best_row, width=7.5, height=5.5),
         read=judges.read,
         smoke={**_SMOKE, **_NOISES[config.noise], **(smoke or {})},
         laptop=laptop,
         model="PhaseDiagram",
         precision="float32",
         needs=("torch", "sklearn"),
-        adapted="; ".join(part for part in (always, adapted) if part),
+        adapted="; ".join(part for part in (ALWAYS, adapted) if part),
         sweep=phase_training,
     )

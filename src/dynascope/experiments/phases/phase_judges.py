@@ -54,9 +54,9 @@ def weakest(seen: xr.Dataset) -> xr.Dataset:
     return seen.isel({config.noise: config.shared})
 
 
-def falls(seen: xr.Dataset) -> Judgement:
-    """Curvature at the strongest noise less that at the weakest."""
-    change = (seen["bend"][:, -1] - weakest(seen)["bend"]).transpose("slope", "trial").values
+def falls(seen: xr.Dataset, *, slopes: slice = slice(None)) -> Judgement:
+    """Curvature at the strongest noise less that at the weakest, at some slopes."""
+    change = (seen["bend"][:, -1] - weakest(seen)["bend"]).transpose("slope", "trial").values[slopes]
     alive = np.isfinite(change).all(axis=0)  # a network whose features are all 0 has no curve
     judged = below(over_trials(change[:, alive]), 0.0)
     fallen = np.less(judged.measured, np.negative(judged.tolerance)).tolist()
