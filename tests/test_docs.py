@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 TUTORIAL = ROOT / "docs" / "tutorial.ipynb"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+OUTCOME = "|".join(sorted(VERDICTS, key=len, reverse=True))
 STAND_IN = "spring_block/left_friction"
 # their blocks take seconds: run in CI
 LONG = {"deep-linear", "elastic", "imitate", "layerwise", "mode-equation", "multilinear", "networks", "phases"}
@@ -130,20 +131,37 @@ def test_a_docstring_is_a_contract_and_the_rest_a_page():
             assert (ROOT / page).exists(), f"{path.relative_to(ROOT)}: {name} names {page}"
 
 
-def test_findings_have_the_verdicts_of_the_results():
-    kept = [results.load_result(path) for path in sorted((ROOT / "docs" / "results" / results.KEPT).glob("*.json"))]
-    found = {claim.id: claim.verdict for result in kept for claim in result.claims}
-    page = (ROOT / "docs" / "findings.md").read_text()
-    told = re.findall(rf"`([a-z0-9.-]+)` ({'|'.join(sorted(VERDICTS, key=len, reverse=True))})", page)
+def _told():
+    """Verdicts by claim, as the page of results tells them."""
+    page = (ROOT / "docs" / "results" / "README.md").read_text()
+    return {name: verdict for verdict, name in re.findall(rf"^\| ({OUTCOME}) \| ([^ ]+) \|", page, re.MULTILINE)}
+
+
+def test_the_page_of_results_is_that_of_the_claims_of_today():
+    """After a change to claims: `dynascope results --out docs/results`."""
+    folder = ROOT / "docs" / "results"
+    kept = {each.name: each for each in map(results.load_result, (folder / results.KEPT).glob("*.json"))}
+    ordered = {name: kept.pop(name) for name in registry.names() if name in kept}
+    assert not kept, "results of experiments that are no more"
+    pictures = {path.name for path in folder.iterdir()}
+    assert (folder / "README.md").read_text() == results.results_page(ordered, pictures)
+    assert (folder / "gallery.md").read_text() == results.gallery_page(ordered, pictures)
+
+
+def test_findings_have_the_verdicts_of_the_results_a_picture_and_a_command():
+    found, page = _told(), (ROOT / "docs" / "findings.md").read_text()
+    told = re.findall(rf"`([a-z0-9.-]+)`\s+({OUTCOME})", page)
     assert len(told) > 50
     assert [each for each in told if found.get(each[0]) != each[1]] == []
+    for section in page.split("\n## ")[1:]:
+        assert "![" in section, section
+        assert "```console" in section, section
 
 
 def test_printed_claims_that_fail_have_a_cause_that_stands():
-    kept = [results.load_result(path) for path in sorted((ROOT / "docs" / "results" / results.KEPT).glob("*.json"))]
-    found = {claim.id: claim.verdict for result in kept for claim in result.claims}
+    found = _told()
     declared = [claim for name in registry.names() for claim in registry.find(name).claims]
-    fails = [claim for claim in declared if claim.kind == "printed" and found.get(claim.id) == "not reproduced"]
+    fails = [claim for claim in declared if claim.kind == "printed" and found[claim.id] == "not reproduced"]
     for claim in fails:
         assert claim.causes, f"nothing shows why {claim.id} fails"
         assert {found[cause] for cause in claim.causes} <= {"reproduced", "erratum"}, claim.id

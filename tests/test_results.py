@@ -104,6 +104,29 @@ def test_a_page_keeps_its_results_and_a_later_run_of_another_experiment_adds_to_
     assert f"| {done.claims[0].verdict} | {done.claims[0].id} |" in text
 
 
+def test_a_page_is_written_again_from_what_it_keeps(run, tmp_path):
+    root, _ = run
+    page = results.publish_results([root], tmp_path)
+    before = page.read_text()
+    page.write_text("")
+    assert results.publish_results([], tmp_path).read_text() == before
+    with pytest.raises(ValueError, match="folders must hold results"):
+        results.publish_results([], tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_failure_within_its_tolerance_is_told_from_one_beyond_it():
+    """Of the first claim of the papers that fails in print."""
+    name = "elastic/network_course"
+    claim = next(each for each in registry.find(name).claims if each.kind == "printed")
+    for measured, told in ((0.1, True), (-0.3, False)):
+        numbers = {"relation": ">", "expected": (0.0,), "measured": (measured,), "tolerance": (0.2,)}
+        found = Finding(claim.id, "elastic", claim.statement, verdict="not reproduced", settles_at="smoke", **numbers)
+        page = results.results_page({name: result(name=name, scale="paper", claims=(found,))}, ())
+        row = next(line for line in page.splitlines() if line.startswith(f"| {claim.id} |"))
+        assert ("within its tolerance" in row) == told
+
+
 def test_a_claim_that_was_restated_counts_as_not_run():
     now = registry.find(NAME).unjudged()
     old = [dataclasses.replace(each, verdict="reproduced") for each in now]

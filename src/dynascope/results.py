@@ -167,17 +167,16 @@ def _rank(result: Result) -> tuple[int, str]:
 def publish_results(folders: Sequence[str | Path], out: str | Path) -> Path:
     """Write README.md, one page over all papers, gallery.md and the pictures of the runs, into the folder `out`.
 
-    The results themselves stay there too, so that a later call adds to them or replaces them. Experiments without a
-    result, and claims made or changed since, are listed as not run.
+    The results themselves stay there too, so that a later call adds to them or replaces them; one without folders
+    writes the page again. Experiments without a result, and claims made or changed since, are listed as not run.
     """
-    found = _collect(folders)
-    if not found:
+    found, place = _collect(folders), Path(out)
+    kept = {result.name: result for result in map(load_result, (place / KEPT).glob("[!.]*.json"))}
+    if not found and (folders or not kept):
         raise ValueError(
             f"folders must hold results that `dynascope reproduce` wrote, got none in {list(map(str, folders))}"
         )
-    place = Path(out)
     place.mkdir(parents=True, exist_ok=True)
-    kept = {result.name: result for result in map(load_result, (place / KEPT).glob("[!.]*.json"))}
     for name, (result, folder) in found.items():
         if name in kept and _rank(kept[name]) > _rank(result):
             continue
@@ -207,6 +206,9 @@ def results_page(results: Mapping[str, Result], pictures: Collection[str]) -> st
         "A claim that does not reproduce stays in the table; so does one that was not run.",
         _counts(rows),
         "## Printed claims that do not reproduce",
+        "A claim reproduces where it holds by more than its tolerance, which is three standard errors of these runs "
+        "and a stated bound. One that fails *within its tolerance* is not contradicted either: what it says is too "
+        "small to be told from nothing here, or too variable.",
         _causes(rows),
         "## Runs",
         _runs([result for result in complete if result.scale], pictures),
@@ -336,8 +338,9 @@ def _causes(rows: Sequence[tuple[Result, Finding]]) -> str:
         if claim.kind == "printed" and claim.verdict == "not reproduced":
             own = next(each for each in find(result.name).claims if each.id == claim.id)
             shown = [f"{why}: {cause} ({verdicts.get(cause, 'not claimed')})" for cause, why in own.causes.items()]
-            body.append((claim.id, claim.source, claim.statement, "; ".join(shown)))
-    return markdown_table(("claim", "source", "statement", "why"), body)
+            found = summary(claim) + ("" if claim.contradicted() else "; within its tolerance")
+            body.append((claim.id, claim.source, claim.statement, found, "; ".join(shown)))
+    return markdown_table(("claim", "source", "statement", "measured against expected", "why"), body)
 
 
 def _runs(results: Sequence[Result], pictures: Collection[str]) -> str:

@@ -128,6 +128,14 @@ def test_ten_items_drawn_at_random_are_found_in_one_step():
             assert place in done.output
 
 
+def test_a_figure_names_its_panels():
+    done = CliRunner().invoke(cli.app, ["where", "layerwise", "Figure", "7.2"])
+    assert "layerwise Figure 7.2(a): the lowest learning rate" in done.output
+    assert "panel" not in CliRunner().invoke(cli.app, ["where", "layerwise", "Figure", "7.2(a)"]).output
+    told = CliRunner().invoke(cli.app, ["where", "layerwise", "Figure", "7.2", "--json"])
+    assert json.loads(told.output)["panels"] == ["layerwise Figure 7.2(a)", "layerwise Figure 7.2(b)"]
+
+
 @pytest.mark.parametrize(
     ("number", "expected"),
     [("(6)", "(6)"), ("s2", None), ("S2", "(S2)"), ("figure 3", "Figure 3"), ("1(c)", "Figure 1(c)"), ("99", None)],

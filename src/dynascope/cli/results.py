@@ -13,11 +13,16 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def results(
-    folders: Annotated[list[Path], typer.Argument(help="Folders that `reproduce --out` or `verify --keep` wrote to.")],
+    folders: Annotated[
+        list[Path] | None, typer.Argument(help="Folders that `reproduce --out` or `verify --keep` wrote to.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for README.md and the small pictures.")] = Path("docs/results"),
 ) -> None:
-    """Gather finished experiments, from one machine or several, into one page over all papers."""
+    """Gather finished experiments, from one machine or several, into one page over all papers.
+
+    Without folders the page is written again from what it keeps, with the claims of today.
+    """
     check_writable(out / "README.md")
-    page = publish_results(folders, out)
-    claims = [claim for result in collect_results(folders).values() for claim in result.claims]
+    page = publish_results(folders or [], out)
+    claims = [claim for result in collect_results(folders or []).values() for claim in result.claims]
     print(f"page: {page}\n{verdict_counts(claims)}")

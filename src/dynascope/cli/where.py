@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from dynascope.cli.options import AsJson
-from dynascope.experiments.equations import find_item
+from dynascope.experiments.equations import find_item, panels
 from dynascope.experiments.sources import PAPERS
 
 app = typer.Typer(add_completion=False)
@@ -19,10 +19,11 @@ def where(
     number: Annotated[list[str], typer.Argument(help="As printed: 6, S2, Figure 3, Proposition 3.2.")],
     as_json: AsJson = False,
 ) -> None:
-    """Say where the code has an equation, figure or theorem: functions, claims, tests, pictures."""
+    """Say where the code has an equation, figure or theorem: functions, claims, tests, pictures, panels of a figure."""
     item = find_item(paper, " ".join(number))
+    parts = panels(item)
     if as_json:
-        print(json.dumps(asdict(item), ensure_ascii=False, indent=2))
+        print(json.dumps(asdict(item) | {"panels": [str(each) for each in parts]}, ensure_ascii=False, indent=2))
         return
     print(f"{item}: {item.says}")
     places = {
@@ -32,6 +33,7 @@ def where(
         "picture": [f"docs/results/{name}" for name in item.pictures],
         "nothing to check": [item.unchecked] if item.unchecked else [],
     }
+    places["panel"] = [f"{each}: {each.says}" for each in parts]
     for word, found in places.items():
         for each in found:
             print(f"{word:>16}  {each}")

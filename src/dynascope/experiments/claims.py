@@ -115,6 +115,18 @@ class Finding:
         """
         return scale not in SCALES or SCALES.index(scale) >= SCALES.index(self.settles_at)
 
+    def contradicted(self) -> bool:
+        """Whether a claim that is not reproduced misses its bound by more than its tolerance, in some case.
+
+        Else it is within its tolerance: the runs neither bear it out nor speak against it.
+
+        >>> Finding("a", "elastic (1)", "x > 0", ">", (0.0,), (0.1,), (0.2,), verdict="not reproduced").contradicted()
+        False
+        """
+        measured, expected, tolerance = map(np.asarray, (self.measured, self.expected, self.tolerance))
+        beyond = {"=": np.abs(measured - expected), ">": expected - measured, "<": measured - expected}[self.relation]
+        return self.verdict == "not reproduced" and bool(np.any(beyond > np.abs(tolerance)))
+
     def to_json(self) -> dict[str, Any]:
         """Return plain types for machines.
 

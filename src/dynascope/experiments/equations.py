@@ -102,6 +102,17 @@ def find_item(paper: str, number: str) -> Item:
     raise ValueError(f"number must be that of an item of {paper} ({', '.join(kinds)}), got {number!r}")
 
 
+def panels(item: Item) -> tuple[Item, ...]:
+    """List the panels of a figure that are items of their own, with claims of their own.
+
+    >>> [each.number for each in panels(find_item("layerwise", "Figure 7.2"))]
+    ['7.2(a)', '7.2(b)']
+    """
+    return tuple(
+        each for each in items(item.paper) if each.kind == item.kind and each.number.startswith(f"{item.number}(")
+    )
+
+
 def write_index(found: Iterable[Item]) -> str:
     r"""Write what the code has of each item as the text of `items/index.tsv`.
 

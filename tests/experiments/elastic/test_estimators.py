@@ -80,3 +80,28 @@ def test_a_spoilt_estimator_is_caught(spoil, monkeypatch, failed):
 )
 def test_a_path_that_obeyed_the_printed_form_would_be_no_erratum(claim, name, printed, smoke, spoilt):
     assert spoilt("estimators", **{name: smoke("elastic/estimators")[0][printed]}) == {claim}
+
+
+@pytest.mark.parametrize(
+    ("claim", "changed"),
+    [
+        ("elastic-d16-rate", {"late_slope": lambda each: each + 0.06}),
+        ("elastic-d16-rate", {"late_slope": lambda each: each - 0.06}),
+        ("elastic-d16-rate", {"earlier_slope": lambda each: 0 * each + 1.0}),
+        ("elastic-d16", {"printed_error": lambda each: 0 * each}),
+        ("elastic-d16", {"printed_constant": lambda each: each + 0.1}),
+        ("elastic-d16", {"late_relative": lambda each: 0 * each + 10.0}),
+    ],
+)
+def test_a_printed_estimate_that_grows_otherwise_or_errs_by_more_and_more_is_caught(claim, changed, spoilt):
+    assert spoilt("estimators", **changed) == {claim}
+
+
+@pytest.mark.parametrize("duration", [1.0, 5.0, 20.0])
+def test_before_offsets_are_outgrown_the_printed_estimate_does_not_grow_as_it_should(duration, failed):
+    assert "elastic-d16-rate" in failed("estimators", cases=12, points=31, trials=10, seeds=2, duration=duration)
+
+
+def test_indices_read_as_planted_would_not_show_that_size_decides(smoke, spoilt):
+    planted = smoke("elastic/estimators")[0]["order_planted"]
+    assert spoilt("estimators", order_found=planted) == {"elastic-figd2-size"}

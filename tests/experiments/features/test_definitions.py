@@ -26,6 +26,20 @@ WRONG = {
         "prop-2.5-collapse",
         2,
     ),
+    "operator": (
+        definitions,
+        "_mp_operator",
+        lambda right: lambda a1, a2, outputs: right(a1, a2, outputs * (1 + 0.01 * np.eye(*outputs.shape))),
+        "prop-2.5-collapse",
+        2,
+    ),
+    "a feature too many": (
+        definitions,
+        "_mp_operator",
+        lambda right: lambda a1, a2, outputs: right(a1, a2, np.hstack([outputs, np.eye(len(outputs), 1)])),
+        "eq-2.9-minimal",
+        2,
+    ),
     "kappa": (
         definitions,
         "minimum_feature_distance",

@@ -94,6 +94,15 @@ def test_the_printed_tail_alone_decides_benign_overfitting(smoke, failed):
     assert "fig-1.3-benign" not in failed("linear_modes/overfitting", record.assign(swapped))
 
 
+def test_the_printed_tail_alone_decides_when_noise_is_fitted(smoke):
+    record, _ = smoke("linear_modes/overfitting")
+    for tail, verdict in ((0, "not reproduced"), (1, "erratum")):
+        late = record["noise_time"].copy()
+        late[{"tail": tail}] *= 20
+        found = {each.id: each for each in find("linear_modes/overfitting").judge(record.assign(noise_time=late))}
+        assert found["sec1.6.1-noise-time"].verdict == verdict
+
+
 WRONG = {
     # what records do not hold: model, method, replacement, experiment, what makes it quick, claims that must fail
     "weight lever without its square": (

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dynascope import Multilinear
+from dynascope.experiments.claims import three_errors
 from dynascope.experiments.multilinear.forecasts import baselines, distances
 from dynascope.experiments.registry import find
 
@@ -86,6 +87,24 @@ def test_a_prediction_without_calibration_fails(record, failed, monkeypatch):
     right, ideal = Multilinear.emergence, like_the_model(record)
     monkeypatch.setattr(Multilinear, "emergence", lambda self, *a, calibration=1.0, **k: right(self, *a, **k))
     assert failed(NAME, ideal) >= FORESEEN - {"fig-5.1c-networks"}
+
+
+# claims on the numbers of Figure 5.2: of which calibrations, over which trials, and half of their last digits
+NUMBERS = {
+    "fig-5.2-numbers": (("time", "data_printed", "parameters"), ("time", "data", "parameters"), [0.5, 50.0, 0.5]),
+    "fig-5.2-code": (("code",), ("code",), [0.5]),
+    "fig-5.2-code-data": (("code_data",), ("code_data",), [50.0]),
+}
+
+
+@pytest.mark.parametrize("claim", NUMBERS)
+def test_numbers_from_few_runs_have_the_quantile_of_few_runs(claim, record):
+    names, trials, rounding = NUMBERS[claim]
+    record = record.assign(as_printed=True, **{f"{name}_standard_error": 0.1 for name in names})
+    found = {finding.id: finding for finding in find(NAME).judge(record)}[claim]
+    runs = min(record.sizes[f"{each}_trial"] for each in trials)
+    errors = three_errors(0.1 * np.array(found.measured), runs)
+    np.testing.assert_allclose(found.tolerance, errors + rounding)
 
 
 def test_a_prediction_at_other_times_fails(record, failed, monkeypatch):

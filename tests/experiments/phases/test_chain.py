@@ -81,3 +81,11 @@ def test_null_paths_count_what_they_fit():
     assert (none, several) == (0, 8)
     assert standstill > 1
     assert together == pytest.approx(0, abs=1e-4)
+
+
+@pytest.mark.parametrize(("first", "verdict"), [(0.2, "reproduced"), (0.03, "not reproduced")])
+def test_few_networks_need_more_than_three_errors(first, verdict):
+    """Intervals of five networks reach 2.8 errors: 0.03 is 5.9 of the difference's, of which four degrees need 6.6."""
+    assert _verdict(_record(_waves(), _waves(), friction=(first, 0.1, 0.0)), "fig-4-chain-friction") == verdict
+    told = _record(_waves(), _waves(), friction=(0.2, 0.1, 0.0), right=(2 * first / 3, 0.2, 0.2))
+    assert _verdict(told, "fig-4-chain-told") == verdict

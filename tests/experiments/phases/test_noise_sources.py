@@ -42,3 +42,52 @@ def test_noise_that_batches_do_not_average_is_caught(monkeypatch, failed):
     monkeypatch.setattr(noise_sources, "_batch", alike)
     experiment = find(NAME)
     assert "s7-batch-kept" in failed(NAME, experiment.record(experiment.settings("smoke")))
+
+
+LABELS = {"s7-label-drift", "s7-label-variance", "s7-label-others"}
+
+
+def test_steps_of_labels_follow_the_gradient_of_the_cross_entropy():
+    random = np.random.default_rng(0)
+    weights, x, labels = random.normal(size=(3, 2, 4)), random.normal(size=2), np.array([0, 3, 0])
+
+    def loss(each):
+        outputs = x @ each
+        return np.sum(np.log(np.exp(outputs).sum(axis=-1)) - outputs[np.arange(3), labels])
+
+    found = noise_sources.label_gradient(weights, x, labels)
+    for place in np.ndindex(weights.shape):
+        moved = np.zeros_like(weights)
+        moved[place] = 1e-5
+        assert found[place] == pytest.approx((loss(weights + moved) - loss(weights - moved)) / 2e-5, abs=1e-8)
+
+
+def _failed_with(monkeypatch, failed, gradient):
+    """Claims on labels that fail if networks descend along another gradient."""
+    true = noise_sources.label_gradient
+    monkeypatch.setattr(noise_sources, "label_gradient", lambda *given: gradient(true, *given))
+    monkeypatch.setattr(noise_sources, "_spread", lambda config, *rest: np.linspace(0.9, 1.1, config.groups))
+    experiment = find(NAME)
+    return failed(NAME, experiment.record(experiment.settings("smoke"))) & LABELS
+
+
+def test_labels_bear_the_claims_out_with_their_gradient(monkeypatch, failed):
+    assert not _failed_with(monkeypatch, failed, lambda true, *given: true(*given))
+
+
+def test_a_gradient_without_the_softmax_is_caught(monkeypatch, failed):
+    """Every step towards the label is as long: t₁ holds nothing back."""
+
+    def steady(true, weights, x, labels):
+        return true(0 * weights, x, labels)
+
+    assert _failed_with(monkeypatch, failed, steady) == {"s7-label-drift"}
+
+
+def test_labels_that_are_reset_half_as_often_are_caught(monkeypatch, failed):
+    random = np.random.default_rng(1)
+
+    def half(true, weights, x, labels):
+        return true(weights, x, np.where(random.random(len(labels)) < 0.5, labels, 0))
+
+    assert _failed_with(monkeypatch, failed, half) == LABELS

@@ -140,6 +140,17 @@ def test_one_power_law_for_all_sizes_is_caught():
     assert {claim for claim, verdict in found.items() if verdict == "not reproduced"} == {"fig-7.1-faster"}
 
 
+@pytest.mark.parametrize(("power", "factor"), [(0.1, 2.0), (0.15, 3.0), (0.1, 1.6)])
+def test_a_power_law_that_chance_bends_is_caught(power, factor):
+    """The error cannot rise above that of chance: it falls slowly where it comes near, and faster from there on."""
+    sizes = 156 * 4.0 ** np.arange(4)
+    error = (0.9**-8 + (factor * sizes**-power) ** -8) ** (-1 / 8)
+    assert np.log(error[2] / error[3]) > np.log(error[0] / error[1]) + 0.03
+    made = {f"{size:.0f} images": (1 - each, 0.1, 10, 10) for size, each in zip(sizes, error, strict=True)}
+    found = verdicts("data_size", cases(**made | {LONGER: (0.5, 0.03, 10, 10)}))
+    assert found["fig-7.1-faster"] in ("not reproduced", "not determined")
+
+
 def test_more_data_that_do_not_help_are_caught():
     found = verdicts("data_size", cases(**RIGHT["data_size"] | {"1000 images": (0.4, 0.4, 10, 10)}))
     assert {claim for claim, verdict in found.items() if verdict == "not reproduced"} == {

@@ -196,6 +196,7 @@ EXPERIMENT = Experiment(
             "a mode's diffusion peaks before the mode passes 90 %, for every mode",
             _before,
             deep_linear(figure="1"),
+            kind="own",  # on the one-mode equation; networks judge the figure
         ),
         Claim(
             "mode-order",
@@ -204,12 +205,14 @@ EXPERIMENT = Experiment(
                 record["learned_time"].median("trial").diff("singular_value"), 0.0, note="medians over trials"
             ),
             deep_linear(figure="1"),
+            kind="own",  # on the one-mode equation; networks judge the figure
         ),
         Claim(
             "mode-peak-time",
             "the peak comes when gradient flow passes w*, within 5 %",
             _when,
             deep_linear(equation="9", figure="1"),
+            kind="own",  # on the one-mode equation; networks judge the figure
         ),
     ),
     picture=Panels(partial(_draw, name="mean_amplitude"), partial(_draw, name="mean_diffusion")),

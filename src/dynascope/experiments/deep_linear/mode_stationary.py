@@ -212,12 +212,14 @@ EXPERIMENT = Experiment(
             "label noise leaves the variance β L σ_q² s^(2(L−1)/L)/2",
             _variance,
             deep_linear(equation="18"),
+            kind="own",  # counted in label_noise, where networks judge it
         ),
         Claim(
             "mode-eq17-mean",
             "the mean lies above s, at s + β (L−1) s^(−2/L) σ_q/2",
             partial(_mean, name="mean"),
             deep_linear(equation="17"),
+            kind="own",  # counted in label_noise, where networks judge it
         ),
         Claim(
             "mode-mean-below",
@@ -231,12 +233,14 @@ EXPERIMENT = Experiment(
             "SGD on a chain: the mean lies above s, as in (17)",
             partial(_mean, name="sgd_mean"),
             deep_linear(equation="17"),
+            kind="own",
         ),
         Claim(
             "mode-eq18-sgd",
             "SGD on a chain: the variance is that of the mode equation",
             _sgd_variance,
             deep_linear(equation="18"),
+            kind="own",
         ),
         Claim(
             "mode-eq16",

@@ -9,7 +9,7 @@ import xarray as xr
 
 from dynascope import plots
 from dynascope.data import corrupt_labels
-from dynascope.experiments.claims import Claim, Judgement, above, below, equal, three_errors
+from dynascope.experiments.claims import Claim, Judgement, above, below, equal
 from dynascope.experiments.elastic.network_labels import STRENGTHS, averaged, by_share
 from dynascope.experiments.elastic.network_training import (
     SMALL,
@@ -32,15 +32,14 @@ _RANDOM = 2 / 3  # share of wrong labels at which three classes are labelled at 
 _LESS, _AT_RANDOM, _MORE = slice(_RANDOM - 0.05), slice(_RANDOM - 1e-9, _RANDOM + 1e-9), slice(_RANDOM + 0.05, None)
 _HALF, _FROM_RANDOM = slice(0.5), slice(_RANDOM - 0.05, None)
 _LENGTHS = ("text", "code")  # as many updates as the source's text states, or its code makes
-_BY_HEART = (
-    "elastic-fig4c-memorised, labels are learnt by heart",
-    "elastic-fig4c-probe, beyond 2/3 classes part again",
+_MEMORISED = ("elastic-fig4c-memorised, labels are learnt by heart",)
+_NOISE = ("elastic-fig4c-noise, what is above 1 is noise",)
+_BY_HEART = (*_MEMORISED, "elastic-fig4c-probe, beyond 2/3 classes part again")
+_SWAPPED = ("elastic-fig4c-swapped, beyond 2/3 labels tell what a picture is not",)
+_ORDERED = (
+    "elastic-figd2-size, planted |B| < |A| does so without a wrong label",
+    "elastic-figd2-clean, it does so with true labels",
 )
-_SWAPPED = (
-    "elastic-fig4c-swapped, beyond 2/3 labels tell what a picture is not",
-    "elastic-fig4c-noise, what is above 1 is noise",
-)
-_CLEAN = ("elastic-figd2-clean, it does so with true labels",)
 _SHOWN = (0.0, 0.3, _RANDOM, 0.8)  # shares of Figures D.5 and D.6
 _NOTHING = 0.1  # of the value with true labels: as good as none
 _LAST = 0.1  # share of the records over which the end of training is averaged
@@ -121,8 +120,7 @@ def _trials(record: xr.Dataset) -> str:
 
 
 def _loss_stays(record: xr.Dataset) -> Judgement:
-    loss = _end(record, "loss", _FROM_RANDOM)
-    return above(loss.mean, _begin(record, _FROM_RANDOM), -three_errors(loss.error, loss.runs), note=_trials(record))
+    return above(_end(record, "loss", _FROM_RANDOM), _begin(record, _FROM_RANDOM), note=_trials(record))
 
 
 def _chance(record: xr.Dataset) -> Judgement:
@@ -273,7 +271,7 @@ def _twice(
     statement: str,
     judge: Callable[..., Judgement],
     source: Source = _TAILS,
-    whys: tuple[tuple[str, ...], ...] = (_BY_HEART, _SWAPPED),
+    whys: tuple[tuple[str, ...], ...] = (_BY_HEART, _SWAPPED + _NOISE),
 ) -> list[Claim]:
     """A claim on as many updates as the source's text states, and one on as many as its code makes."""
     stated = {name: statement, f"{name}-code": "so it does after as many iterations as the source's code makes"}
@@ -310,7 +308,7 @@ EXPERIMENT = Experiment(
             lambda r: below(_end(r, "loss", _HALF), _begin(r, _HALF), note=_trials(r)),
             _LOSS,
         ),
-        Claim("elastic-fig4a-stays", "validation loss does not fall from 2/3 wrong labels on", _loss_stays, _LOSS),
+        unsettled("elastic-fig4a-stays", "validation loss does not fall from 2/3 wrong labels on", _loss_stays, _LOSS),
         Claim(
             "elastic-fig4-margin",
             "class means move towards their labels below 2/3 wrong labels, away beyond",
@@ -321,6 +319,7 @@ EXPERIMENT = Experiment(
             "elastic-fig4c-crosses",
             "min(r_α, r_β), I-model, crosses 1 between 1/2 and 2/3",
             _crosses,
+            whys=(_MEMORISED, _NOISE),  # others speak of shares beyond 2/3
         ),
         *_twice(
             "elastic-fig4c-beyond",
@@ -363,7 +362,7 @@ EXPERIMENT = Experiment(
             "from about 2/3 wrong labels on r_β exceeds r_α, L-model, and only there",
             _dominates,
             elastic(figure="D.2(b)"),
-            (_CLEAN, _CLEAN),
+            (_ORDERED, _ORDERED),
         ),
         unsettled(
             "elastic-figd2-clean",
@@ -377,7 +376,7 @@ EXPERIMENT = Experiment(
             "A − B shrinks as labels get worse, to nothing at 0.8",
             _mixed,
             elastic(figure="D.5"),
-            (_BY_HEART, _SWAPPED[:1]),
+            (_BY_HEART, _SWAPPED),
         ),
         unsettled(
             "elastic-figd6-mixed", "so does α − β times the length of the class means", _adjusted, elastic(figure="D.6")

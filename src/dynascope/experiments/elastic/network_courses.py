@@ -56,12 +56,14 @@ def run(config: Config) -> xr.Dataset:
     parts.append(imitations(trained, path, begin, strengths, config.seed))
     parts += [figure_1(trained, data[3], config.pair), read_drawn(drawn, own, config.window, config.seed)]
     merged = xr.merge(parts)
-    return merged.merge(_windows(path, merged, config.window))
+    return merged.merge(_windows(path, merged))
 
 
 def _stages(steps: np.ndarray, means: np.ndarray) -> xr.Dataset:
+    """The stages of the mean angle over networks, and `each_angle` (trial, step)."""
     found = learning_stages(steps, means).rename(time="step", length="pattern_length", ok="stages_found")
-    return found.assign(stages_reason=found.attrs["reason"]).drop_attrs()
+    each = np.stack([learning_stages(steps, one)["angle"].values for one in means])
+    return found.assign(stages_reason=found.attrs["reason"], each_angle=(("trial", "step"), each)).drop_attrs()
 
 
 def figure_1(trained: xr.Dataset, labels: Int[np.ndarray, " sample"], pair: tuple[int, int]) -> xr.Dataset:
@@ -115,24 +117,20 @@ def _misplaced(
     return np.array(shares)
 
 
-def _windows(path: Float[np.ndarray, "update class logit"], record: xr.Dataset, window: int) -> xr.Dataset:
+def _windows(path: Float[np.ndarray, "update class logit"], record: xr.Dataset) -> xr.Dataset:
     """Strengths as the source reads them, off the drawn samples' logits at every update, with several windows.
 
-    `trend`: correlation of their α − β with that of the probe. `drawn_intra`: α with the window of Figure 3.
+    `trend`: correlation of their α − β with that of the probe.
     """
     updates = np.arange(len(path), dtype=float)
     truth = np.interp(updates, record["step"], record["growth_rate"].mean("trial"))
     found = {
         each: estimate_strengths(updates, path, "isotropic", method="published", window=each)
-        for each in sorted({*_WINDOWS, window})
+        for each in _WINDOWS
         if each < len(path)
     }
     trend = [np.corrcoef(each["gap"].values, truth)[0, 1] for each in found.values()]
-    at = np.minimum(record["step"].values, len(path) - 1)
-    return xr.Dataset(
-        {"trend": ("window_size", trend), "drawn_intra": ("step", found[window]["intra"].values[at])},
-        coords={"window_size": list(found)},
-    )
+    return xr.Dataset({"trend": ("window_size", trend)}, coords={"window_size": list(found)})
 
 
 def draw_projection(record: xr.Dataset, ax: Axes) -> None:

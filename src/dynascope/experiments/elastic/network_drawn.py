@@ -5,6 +5,8 @@ networks draw a class, and their chance is in all that is read. X̄(0), by which
 the source; here each of the first `STARTS` stands for it in turn.
 """
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from jaxtyping import Bool, Float, Int
@@ -106,6 +108,7 @@ def read_drawn(
 
     inter_below: share of the last 1000 updates with B < 0, L-model, by X̄(0); inter_below_shuffled: without labels
     drawn_rise, with its error: α − β of the I-model where it peaks, less the first window's, less the last one's
+    drawn_intra_rise: the same of α
     drawn_accuracy: share of the last 1000 samples that each network has right before it is trained on them
     """
     starts, late = first_updates(labels, logits.shape[2]), last_updates(logits.shape[1])
@@ -116,13 +119,14 @@ def read_drawn(
         inter = np.stack([from_starts(means, len(starts), "logits", each)[1] for each in METHODS.values()])
         below = known_mean(np.where(np.isfinite(inter), inter < 0, np.nan))
         shares[f"inter_below{name}"] = (("as_read", "start"), below)
-    rise, error, peak = _rise(logits, labels, window)
+    rises: dict[str, Any] = {}
+    for name, row in (("", 2), ("_intra", 0)):
+        rise, error, rises[f"drawn{name}_peak"] = _rise(logits, labels, window, row)
+        rises |= {f"drawn{name}_rise": ("since", rise), f"drawn{name}_rise_error": ("since", error)}
     return xr.Dataset(
         {
             **shares,
-            "drawn_rise": ("since", rise),
-            "drawn_rise_error": ("since", error),
-            "drawn_peak": peak,
+            **rises,
             "drawn_accuracy": ("trial", right(logits[:, late], labels[:, late]).mean(axis=1)),
         },
         coords={"as_read": list(METHODS), "since": ["first window", "last window"]},
@@ -130,22 +134,23 @@ def read_drawn(
 
 
 def _rise(
-    logits: Float[np.ndarray, "trial update logit"], labels: Int[np.ndarray, "trial update"], window: int
+    logits: Float[np.ndarray, "trial update logit"], labels: Int[np.ndarray, "trial update"], window: int, row: int
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Rise and fall of α − β, their errors by bootstrap, and the update of the peak.
+    """Rise and fall of a strength, their errors by bootstrap, and the update of the peak.
 
+    row: 0 for α, 1 for β, 2 for α − β.
     The peak is found in one half of the networks and measured in the other, so that no chance helps it.
     """
     half, last = len(logits) // 2, logits.shape[1] - 1
-    gap = integrated_strengths(filled(drawn_means(logits[:half], labels[:half])), "isotropic", method="code")[2]
+    curve = integrated_strengths(filled(drawn_means(logits[:half], labels[:half])), "isotropic", method="code")[row]
     inside = slice(window // 2, last + 1 - window // 2)
-    peak = window // 2 + int(np.argmax(local_derivative(np.arange(last + 1.0), gap, window)[inside]))
+    peak = window // 2 + int(np.argmax(local_derivative(np.arange(last + 1.0), curve, window)[inside]))
     offsets = np.arange(window) - window // 2
     chosen = (np.array([window // 2, peak, last - window // 2])[:, None] + offsets).ravel()
     other = len(logits) - half
     weights = np.concatenate([np.full((1, other), 1 / other), bootstrap_weights(other, _RESAMPLES, 0)])
     means = filled(drawn_means(logits[half:, chosen], labels[half:, chosen], weights))
-    gap = integrated_strengths(means, "isotropic", method="code")[..., 2, :].reshape(len(weights), 3, window)
-    first, top, end = (gap @ offsets / (offsets @ offsets)).T
+    curves = integrated_strengths(means, "isotropic", method="code")[..., row, :].reshape(len(weights), 3, window)
+    first, top, end = (curves @ offsets / (offsets @ offsets)).T
     found = np.stack([top - first, top - end])  # (since, resample)
     return found[:, 0], np.nanstd(found[:, 1:], axis=1, ddof=1), peak

@@ -1,6 +1,6 @@
 """Real networks for the claims on local elasticity: pictures, networks trained at once, strengths read off them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from dynascope import networks
 from dynascope.data import geomnist, images
-from dynascope.experiments.claims import Claim
+from dynascope.experiments.claims import Claim, Judgement, not_run
 from dynascope.experiments.experiment import Axes
 from dynascope.models.elastic.estimate import estimate_strengths
 from dynascope.models.elastic.geometry import margin_amplitudes
@@ -196,6 +196,15 @@ def at_end(record: xr.Dataset, name: str) -> Estimate:
     """A strength at the last step, and its standard error from the 95 % interval."""
     low, value, high = (record[f"{name}{end}"].isel(step=-1).values for end in ("_low", "", "_high"))
     return Estimate(value, (high - low) / 3.92)
+
+
+def recorded(judge: Callable[[xr.Dataset], Judgement], name: str) -> Callable[[xr.Dataset], Judgement]:
+    """Judge records that hold such a variable; those of earlier runs stay unjudged.
+
+    >>> recorded(lambda record: Judgement("reproduced"), "error")(xr.Dataset()).verdict
+    'not run'
+    """
+    return lambda record: judge(record) if name in record else not_run(f"the record lacks {name}: run it again")
 
 
 def label_steps(ax: Axes, ylabel: str) -> None:

@@ -221,7 +221,7 @@ EXPERIMENT = Experiment(
         ),
         Claim(
             "gamma-min",
-            "γ = min(α − β, α + (K−1) β) ≤ 0: classes cannot be separated, even pairwise",
+            "intuitively, when γ = min(α − β, α + (K−1) β) ≤ 0, classes cannot be separated, even pairwise",
             lambda r: _part(r, "negative_gamma", _REPELLED),
             elastic(section="3.1"),
         ),
@@ -233,9 +233,9 @@ EXPERIMENT = Experiment(
         ),
         Claim(
             "thm-3-1-logits-part-2",
-            "γ(t) ≪ 1/t: classes of the L-model do not separate",
+            "γ(t) ≪ 1/t: classes of the L-model do not separate, as said below (9)",
             lambda r: _part(r, "logits", _TIED),
-            _PART_2,
+            elastic(place="below (9)"),
         ),
     ),
     picture=_draw,

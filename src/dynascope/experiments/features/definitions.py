@@ -68,20 +68,25 @@ def _utilization(config: Config, random: np.random.Generator) -> xr.Dataset:
     )
 
 
+def _mp_operator(a1: float, a2: float, outputs: np.ndarray) -> np.ndarray:
+    """a_1 |1⟩⟨1| + a_2 P over the samples, with P the projection on the outputs (sample, class)."""
+    return a1 / len(outputs) + a2 * outputs @ np.linalg.pinv(outputs)
+
+
 def _operators(config: Config, random: np.random.Generator) -> xr.Dataset:
     """(2.8), (2.18), (2.19) with operators as matrices over the samples, ⟨f|g⟩ = f·g/N."""
     classes, samples = config.classes, config.samples // config.classes * config.classes
     onehot = np.eye(classes)[np.arange(samples) % classes]
     a1, a2 = random.uniform(0.5, 2.0, 2)
     one = np.ones(samples)
-    inside = a1 * np.outer(one, one) / samples + a2 * onehot @ np.linalg.pinv(onehot)
+    inside = _mp_operator(a1, a2, onehot)
     product = classes * onehot.T @ inside @ (classes * onehot - 1) / samples
     features = random.normal(size=(samples, config.features))
     means = classes * onehot.T @ features / samples
     kernel = onehot.T @ (features @ features.T / samples) @ onehot / samples
     functions = np.column_stack([one, random.normal(size=(samples, classes - 1))])
     outputs = functions @ random.normal(size=(classes, classes))  # whose span holds the constant
-    mixed = a1 * np.outer(one, one) / samples + a2 * outputs @ np.linalg.pinv(outputs)
+    mixed = _mp_operator(a1, a2, outputs)
     identity = np.eye(classes)
     return xr.Dataset(
         {
@@ -97,15 +102,15 @@ def _operators(config: Config, random: np.random.Generator) -> xr.Dataset:
 
 
 def _minimal(config: Config, random: np.random.Generator) -> xr.Dataset:
-    """Features whose kernel is an MP operator, turned at random, and all that it should imply."""
+    """Features from the eigenvectors of an MP operator (2.7), turned at random, and all that it should imply."""
     classes = config.classes
     labels = np.arange(config.samples // classes * classes) % classes
     turn = np.linalg.qr(random.normal(size=(config.features, config.features)))[0]
     a1, a2 = random.uniform(0.5, 2.0, 2)
-    frame = np.eye(classes) - 1 / classes
-    clean = np.concatenate([np.sqrt(a2 * classes) * frame[labels], np.full((len(labels), 1), np.sqrt(a1 + a2))], axis=1)
-    features = clean @ turn[: classes + 1]
     onehot = np.eye(classes)[labels]
+    eigenvalues, functions = np.linalg.eigh(_mp_operator(a1, a2, onehot))
+    kept = eigenvalues > _ROUNDING
+    features = functions[:, kept] * np.sqrt(len(labels) * eigenvalues[kept]) @ turn[: kept.sum()]
     collapse = neural_collapse(features, labels)
     found = feature_spectrum(features, features, onehot, onehot)
     return xr.Dataset(

@@ -41,12 +41,17 @@ def best_median(seen: xr.Dataset) -> Judgement:
 
 
 def covers(seen: xr.Dataset, band: float) -> Judgement:
-    """Share of ends inside a band, at each share seen; sets of few curves have two binomial errors for a bound."""
+    """Share of ends inside a band, at each share seen; sets of few curves have two binomial errors for a bound.
+
+    Sets that are too small to tell the band from the other one bear nothing out.
+    """
     inside = seen["inside"].sel(band=band).transpose("share", "curve").values.mean(1)
     curves = seen.sizes["curve"]
     error = np.sqrt(band * (1 - band) / curves)
     tolerance = BANDS[band] if curves >= MANY else 2 * error
-    return equal(inside, np.full(len(inside), band), tolerance, note=f"{curves} curves")
+    (other,) = set(BANDS) - {band}
+    expected, note = np.full(len(inside), band), f"{curves} curves; rival: {other:.0%}"
+    return equal(inside, expected, tolerance, rival=other, error=error, note=note)
 
 
 def beats_last(seen: xr.Dataset) -> Judgement:

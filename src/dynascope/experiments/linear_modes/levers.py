@@ -120,7 +120,7 @@ EXPERIMENT = Experiment(
                 _off(r, "through_target"), 0.0, EXACT, note="two flows, one with the target alone; largest relative gap"
             ),
             layerwise(section="6.3.1"),
-            kind="derived",
+            kind="own",  # follows from the same flows as table-6.1-flow
         ),
         Claim(
             "table-6.1-regime",

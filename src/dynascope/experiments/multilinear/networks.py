@@ -144,22 +144,22 @@ def _numbers(record: xr.Dataset) -> Judgement:
     """Printed numbers belong to the printed size of task and networks."""
     if not bool(record["as_printed"]):
         return not_run(_PRINTED_SIZE)
-    found = np.array([float(record[f"{form}_value"]) for form in PRINTED])
-    error = found * [float(record[f"{form}_standard_error"]) for form in PRINTED]
-    found[0], error[0] = 1 / found[0], error[0] / found[0] ** 2
+    found, error = (np.array([float(record[f"{form}_{n}"]) for form in PRINTED]) for n in ("value", "standard_error"))
+    found[0] = 1 / found[0]  # whose logarithm has the same error
+    runs = min(record.sizes[f"{FORMS[form]}_trial"] for form in PRINTED)
     printed, rounding = np.transpose(list(PRINTED.values()))
     note = (
         "1/𝓑², D_c of the printed curve, N_c; least squares here, by hand in print: half of a last digit allowed. Text "
         "and code differ: fig-5.2-code and fig-5.2-code-data have the code's settings"
     )
-    return equal(Estimate(found, error), printed, rounding, note=note)
+    return equal(Estimate(found, error * found, runs), printed, rounding, note=note)
 
 
 def _code_number(record: xr.Dataset, name: str, form: str, settings: str, rival: float) -> Judgement:
     if not bool(record["as_printed"]):
         return not_run(_PRINTED_SIZE)
     found = float(record[f"{name}_value"])
-    measured = Estimate(found, found * float(record[f"{name}_standard_error"]))
+    measured = Estimate(found, found * float(record[f"{name}_standard_error"]), record.sizes[f"{name}_trial"])
     note = f"{settings}; the text's settings give {float(record[f'{form}_value']):.4g}; rival: {rival:g}"
     return equal(measured, *PRINTED[form], rival=rival, note=note)
 

@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
+from scipy.special import stdtrit
 
 from dynascope import networks, plots
 from dynascope.experiments.claims import Claim, Judgement, above, below
@@ -132,22 +133,25 @@ def _follows(record: xr.Dataset) -> Judgement:
 
 
 def _number(record: xr.Dataset, name: str, panel: int) -> tuple[float, float]:
-    """What was fitted, and its error: the upper end lies two above it, the lower one may be cut off at 0."""
+    """What was fitted, and its error, of which the upper end of 95 % lies Student's many above it.
+
+    The lower end may be cut off at 0.
+    """
     value, high = (float(record[each][panel]) for each in (name, f"{name}_high"))
-    return value, (high - value) / 2
+    return value, (high - value) / float(stdtrit(record.sizes["trial"] - 1, 0.975))
 
 
 def _rougher(record: xr.Dataset) -> Judgement:
     (first, error), (last, other) = (_number(record, "friction_difference", panel) for panel in (0, 2))
     note = "that of (b) less that of (d); a chain that never moves left tells of μ→ alone: fig-4-chain-told"
-    return above(Estimate(first - last, math.hypot(error, other)), 0.0, note=note)
+    return above(Estimate(first - last, math.hypot(error, other), record.sizes["trial"]), 0.0, note=note)
 
 
 def _rougher_as_told(record: xr.Dataset) -> Judgement:
     """The friction that bends a chain's curve: μ→ without noise (6), half of μ→ − μ← in strong noise (7)."""
     (first, error), (last, other) = _number(record, "friction_right", 0), _number(record, "friction_difference", 2)
     note = f"{first:.3f} ± {2 * error:.3f} less half of {last:.3f} ± {2 * other:.3f}"
-    return above(Estimate(first - last / 2, math.hypot(error, other / 2)), 0.0, note=note)
+    return above(Estimate(first - last / 2, math.hypot(error, other / 2), record.sizes["trial"]), 0.0, note=note)
 
 
 def _draw_ends(record: xr.Dataset, ax: Axes) -> None:

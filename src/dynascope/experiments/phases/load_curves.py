@@ -13,6 +13,7 @@ import xarray as xr
 
 from dynascope import networks
 from dynascope.data import images
+from dynascope.progress import progress_bar
 from dynascope.sweep.plan import make_plan
 from dynascope.sweep.workload import Configuration, Workload
 
@@ -195,13 +196,15 @@ def run_grid(
     for index, task in enumerate(plan.tasks):
         groups.setdefault(tuple(task.configuration[name] for name in SHARED), []).append(index)
     trained: dict[int, xr.Dataset] = {}
-    for members in groups.values():
-        packs = -(-len(members) // _at_once(plan.tasks[members[0]].configuration))
-        size = -(-len(members) // packs)  # packs of one size are compiled once
-        for begin in range(0, len(members), size):
-            chosen = members[begin : begin + size]
-            records = train([plan.tasks[index].configuration for index in chosen], draw, products)
-            trained |= dict(zip(chosen, records, strict=True))
+    with progress_bar("networks", len(plan.tasks)) as done:
+        for members in groups.values():
+            packs = -(-len(members) // _at_once(plan.tasks[members[0]].configuration))
+            size = -(-len(members) // packs)  # packs of one size are compiled once
+            for begin in range(0, len(members), size):
+                chosen = members[begin : begin + size]
+                records = train([plan.tasks[index].configuration for index in chosen], draw, products)
+                trained |= dict(zip(chosen, records, strict=True))
+                done(len(trained))
     stacked = xr.concat([trained[index] for index in range(len(plan.tasks))], "run")
     axes = {"trial" if name == "seed" else name: np.array(values) for name, values in plan.axes.items()}
     shape = tuple(map(len, axes.values()))

@@ -10,7 +10,8 @@ from functools import partial
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Float
+from jaxtyping import Float, Int
+from scipy.special import softmax
 
 from dynascope.experiments.claims import Claim, Judgement, equal
 from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
@@ -20,14 +21,15 @@ from dynascope.statistics.errors import Estimate, over_trials
 BATCH, DROPOUT = range(2)
 FACTORS = ((1, 1), (2, 2), (2, 1))  # of the learning rate, and of what then keeps the noise: the batch, or 1/dropout
 _FINITE = 0.15  # of log₂: what steps of finite size may add
-_CLASSES = 0.01  # of a variance: what a finite number of classes may add
+_CLASSES = 3.0  # over M (1 − p), of a drift or a variance: what M classes, not many more, may add
 
 
 @dataclass(frozen=True)
 class Config:
-    """Two-layer tanh networks on noisy targets, all from one start; and labels of one sample, reset with chance p.
+    """Two-layer tanh networks on noisy targets, all from one start; and a softmax of one layer on one sample.
 
-    The paper names no network for this section: all of these are ours.
+    The paper names no network for batches and dropout. For labels, reset with chance p, it has the softmax, which
+    starts with all outputs alike, and once more where that of the right class is already at work. Values are ours.
     """
 
     learning_rate: float = 0.01
@@ -41,13 +43,16 @@ class Config:
     runs: int = 64  # in each group, whose spread is one measurement
     resets: tuple[float, ...] = (0.1, 0.3, 0.5, 0.7)
     classes: int = 1000
-    output: float = 0.3  # softmax t₁ of the right class
-    labels: int = 10_000  # drawn in each group
+    output: float = 0.3  # softmax t₁ of the right class at the second start
+    label_inputs: int = 2
+    label_rate: float = 0.004
+    label_runs: int = 64  # in each group
+    label_steps: int = 80
     seed: int = 0
 
 
 def run(config: Config) -> xr.Dataset:
-    """Train with both sources of noise at three settings each, and draw labels."""
+    """Train with both sources of noise at three settings each, and on labels that are reset."""
     random = np.random.default_rng(config.seed)
     x = random.normal(size=(config.samples, config.inputs))
     y = np.sin(x[:, 0]) + random.normal(size=config.samples)
@@ -59,13 +64,16 @@ def run(config: Config) -> xr.Dataset:
             [(rate, partial(_dropped, share=config.dropout / other)) for rate, other in FACTORS],
         )
     ]
-    drift, own, others = _labels(config, random)
+    labels = [[_labels(config, random, share) for _ in range(config.groups)] for share in config.resets]
+    drift, output, own, others, largest = np.moveaxis(np.array(labels), -1, 0)  # each (reset, group)
     return xr.Dataset(
         {
             "spread": (("source", "setting", "trial"), spread, {"long_name": "variance of outputs between runs"}),
-            "drift": (("reset", "trial"), drift, {"long_name": "mean step of w₁"}),
+            "drift": (("reset", "trial"), drift, {"long_name": "drift of w₁, that of the start being 1"}),
+            "output": (("reset", "trial"), output, {"long_name": "softmax t₁ on the way"}),
             "variance": (("reset", "trial"), own, {"long_name": "variance of the step of w₁"}),
             "other_variance": (("reset", "trial"), others, {"long_name": "variance of all other steps together"}),
+            "largest": (("reset", "trial"), largest, {"long_name": "variance of the other step that varies most"}),
         },
         coords={
             "source": ["batch size", "dropout"],
@@ -114,14 +122,53 @@ def _spread(
     return np.asarray(outputs.reshape(config.groups, config.runs, -1).var(axis=1, ddof=1).mean(axis=-1))
 
 
-def _labels(config: Config, random: np.random.Generator) -> Float[np.ndarray, "quantity reset group"]:
-    """Steps along a sample of class 1, over η and of the loss over 1 − p."""
-    shape = (len(config.resets), config.groups, config.labels)
-    share = np.array(config.resets)[:, None, None]
-    right = random.random(shape) >= share * (1 - 1 / config.classes)
-    step = (right - config.output) / (1 - share)
-    other = (1 - right.mean(axis=-1)) / (1 - share[..., 0]) ** 2  # Σ_m P_m (1 − P_m), up to 1/M
-    return np.stack([step.mean(axis=-1), step.var(axis=-1, ddof=1), other])
+def label_gradient(
+    weights: Float[np.ndarray, "run input class"], x: Float[np.ndarray, " input"], labels: Int[np.ndarray, " run"]
+) -> Float[np.ndarray, "run input class"]:
+    """Gradient of the cross-entropy −log softmax⟨w, x⟩ of one sample, which has a label of its own in each run.
+
+    >>> label_gradient(np.zeros((1, 1, 2)), np.ones(1), np.array([0])).tolist()
+    [[[-0.5, 0.5]]]
+    """
+    outputs = softmax(x @ weights, axis=-1)
+    outputs[np.arange(len(labels)), labels] -= 1
+    return np.asarray(outputs[:, None] * x[:, None])
+
+
+def _descend(
+    config: Config, random: np.random.Generator, x: np.ndarray, share: float, lead: float
+) -> tuple[Float[np.ndarray, " class"], Float[np.ndarray, " class"], float]:
+    """Mean and variance over runs and steps of ⟨Δw_m, x⟩/(η|x|²), and the mean of t₁.
+
+    lead: what ⟨w₁, x⟩ has ahead of all others at the start
+    """
+    weights = np.zeros((config.label_runs, len(x), config.classes))
+    weights[..., 0] = lead * x / (x @ x)
+    total, squares, reached = np.zeros(config.classes), np.zeros(config.classes), 0.0
+    for _ in range(config.label_steps):
+        reset = random.random(config.label_runs) < share
+        labels = np.where(reset, random.integers(config.classes, size=config.label_runs), 0)
+        after = weights - config.label_rate * label_gradient(weights, x, labels)
+        moved = x @ (after - weights) / (config.label_rate * (x @ x))
+        reached += softmax(x @ weights, axis=-1)[:, 0].mean() / config.label_steps
+        total, squares, weights = total + moved.sum(axis=0), squares + (moved**2).sum(axis=0), after
+    steps = config.label_runs * config.label_steps
+    mean = total / steps
+    return mean, squares / steps - mean**2, reached
+
+
+def _labels(config: Config, random: np.random.Generator, share: float) -> tuple[float, ...]:
+    """Drift of w₁ where t₁ is at work and what t₁ is there; at the start, variances: of w₁, all others, the largest.
+
+    In the time in which w₁ moves by 1 at the start: the loss is scaled for it, as in the paper.
+    """
+    x = random.normal(size=config.label_inputs)
+    x /= np.linalg.norm(x)
+    mean, variance, _ = _descend(config, random, x, share, 0.0)
+    ahead = np.log((config.classes - 1) * config.output / (1 - config.output))
+    later, _, output = _descend(config, random, x, share, ahead)
+    speed, others = mean[0], variance[1:] / mean[0] ** 2
+    return later[0] / speed, output, variance[0] / speed**2, others.sum(), others.max()
 
 
 def _ratio(record: xr.Dataset, source: int, setting: int) -> Estimate:
@@ -139,20 +186,26 @@ def _doubled(record: xr.Dataset, *, source: int) -> Judgement:
     return equal(_ratio(record, source, 2), 1.0, _FINITE, rival=0.0, note=note)
 
 
+def _finite(record: xr.Dataset) -> np.ndarray:
+    return np.asarray(_CLASSES / settings(record).classes / (1 - record["reset"].values))
+
+
 def _label_drift(record: xr.Dataset) -> Judgement:
-    p, output = record["reset"].values, settings(record).output
-    return equal(over_trials(record["drift"]), 1 - output / (1 - p), _CLASSES, rival=1 - output, note="rival: 1 − t₁")
+    p, output = record["reset"].values, record["output"].mean("trial").values
+    note = f"t₁ is {', '.join(f'{each:.3f}' for each in output)}; rival: 1 − t₁"
+    return equal(over_trials(record["drift"]), 1 - output / (1 - p), _finite(record), rival=1 - output, note=note)
 
 
 def _label_variance(record: xr.Dataset) -> Judgement:
     p = record["reset"].values
-    return equal(over_trials(record["variance"]), p / (1 - p), _CLASSES, rival=p, note="rival: p itself")
+    return equal(over_trials(record["variance"]), p / (1 - p), _finite(record), rival=p, note="rival: p itself")
 
 
 def _others(record: xr.Dataset) -> Judgement:
     p = record["reset"].values
-    ratio = over_trials(record["other_variance"] / record["variance"])
-    return equal(ratio, 1 / (1 - p), _CLASSES, rival=0.0, note="variance of all others over that of w₁; rival: 0")
+    ratio, largest = (over_trials(record[name] / record["variance"]) for name in ("other_variance", "largest"))
+    note = f"variance of all others over that of w₁, of a single one at most {largest.mean.max():.3f}; rival: 0"
+    return equal(ratio, 1 / (1 - p), _finite(record), rival=0.0, note=note)
 
 
 def _draw_spread(record: xr.Dataset, ax: Axes) -> None:
@@ -209,7 +262,7 @@ EXPERIMENT = Experiment(
         ),
     ),
     picture=Panels(_draw_spread, _draw_labels, width=5.0, height=4.0),
-    smoke={"groups": 12, "runs": 24},
+    smoke={"groups": 12, "runs": 24, "resets": (0.3, 0.7), "label_runs": 32, "label_steps": 30},
     laptop={"groups": 20},
     model="NoisyDescent",
     kind="figure",

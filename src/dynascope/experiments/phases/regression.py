@@ -12,12 +12,13 @@ from dynascope.data.tables import diabetes
 from dynascope.experiments.claims import Claim, Judgement, above, below
 from dynascope.experiments.phases.curves import NetworkExperiment, Training, curves, side_by_side
 from dynascope.experiments.phases.load_curves import Images, batches, data_set
-from dynascope.experiments.phases.shapes import bend, straight
+from dynascope.experiments.phases.shapes import bend, best_where_straight, straight
 from dynascope.experiments.sources import spring_block
 from dynascope.statistics.errors import over_trials
 
 KINDS = ("diabetes, dropout", "images, one-hot, dropout", "images, one-hot, slope")
 TABLE, IMAGES, SLOPES = range(3)
+REGRET = 0.02  # of the error without dropout
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,15 @@ def _better(record: xr.Dataset, *, kind: int) -> Judgement:
     return below(over_trials(error[straightest] - error[0]), 0.0, note=note)
 
 
+def _best(record: xr.Dataset, *, kind: int) -> Judgement:
+    error = record["score"][kind]
+    return best_where_straight(
+        -error / error[0].mean(), record["load"][kind], regret=REGRET, named="minus test error over that without"
+    )
+
+
 _TABLE, _IMAGES, _SLOPES = (spring_block(figure=figure) for figure in ("S15", "S16(a)", "S16(b)"))
+_LESS = "lower by 2 % of that without dropout"
 _DIGITS = {"data": "digits", "size": 0, "samples": 60, "width": 64, "batch_size": 64, "epochs": 60, "seeds": 6}
 EXPERIMENT = NetworkExperiment(
     spring_block(figure="S15, S16"),
@@ -112,6 +121,14 @@ EXPERIMENT = NetworkExperiment(
             settles_at="paper",
         ),
         Claim(
+            "fig-s15-best",
+            f"on the diabetes data no dropout has a test error {_LESS} than that with the straightest curve",
+            partial(_best, kind=TABLE),
+            _TABLE,
+            kind="derived",  # "the straighter line shows better generalization": the bound is ours
+            settles_at="paper",
+        ),
+        Claim(
             "fig-s16-concave",
             "on images with one-hot targets, without dropout, it is concave",
             partial(_concave, kind=IMAGES),
@@ -135,6 +152,14 @@ EXPERIMENT = NetworkExperiment(
             "on images with one-hot targets the straightest curve has a lower test error than without dropout",
             partial(_better, kind=IMAGES),
             _IMAGES,
+            settles_at="paper",
+        ),
+        Claim(
+            "fig-s16-best",
+            f"on images with one-hot targets no dropout has one {_LESS} than that with the straightest curve",
+            partial(_best, kind=IMAGES),
+            _IMAGES,
+            kind="derived",
             settles_at="paper",
         ),
         Claim(

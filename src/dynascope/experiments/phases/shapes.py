@@ -4,11 +4,13 @@ Which setting is the straightest is read off its mean curve over trials, as in t
 curves of Figure 1, which are averages over runs.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from dynascope.experiments.claims import Judgement, above, below
+from dynascope.experiments.claims import Judgement, above, below, three_errors
 from dynascope.measure.separation import curvature, straightness
 from dynascope.statistics.ranks import spearman
 from dynascope.statistics.resampling import estimated
@@ -68,13 +70,23 @@ def _by_trial(load: xr.DataArray) -> Float[np.ndarray, "*setting layer trial"]:
     return np.moveaxis(load.values.astype(float), -1, -2)
 
 
-def best_where_straight(accuracy: xr.DataArray, load: xr.DataArray) -> Judgement:
-    """Judge that no setting is more accurate, by `REGRET`, than that whose mean load curve is the straightest.
+def best_where_straight(
+    accuracy: xr.DataArray,
+    load: xr.DataArray,
+    *,
+    regret: float = REGRET,
+    all_settings: bool = True,
+    named: str = "test accuracy",
+) -> Judgement:
+    """Judge that no setting is more accurate, by `regret`, than that whose mean load curve is the straightest.
 
     What the best of all others has ahead, with the error that trials drawn anew give it, must lie below: noise does not
-    help, nor does chance that makes one of several the straightest.
+    help, nor does chance that makes one of several the straightest. Where not even the worst setting is less accurate
+    than the best by more than `regret`, this says nothing of straight curves, and the claim is not determined.
 
-    accuracy: over (setting, trial); load: over (setting, trial, layer)
+    accuracy: over (setting, trial), or what else is better where it is larger, as `named`
+    load: over (setting, trial, layer)
+    all_settings: False for some that were chosen because they lie close: that others are worse is known
 
     >>> line, arc = xr.DataArray([2.0, 1.0, 0.0], dims="layer"), xr.DataArray([2.0, 1.8, 0.0], dims="layer")
     >>> accuracy = xr.DataArray([[0.8, 0.9, 0.8], [0.5, 0.6, 0.5]], dims=("setting", "trial"))
@@ -85,9 +97,21 @@ def best_where_straight(accuracy: xr.DataArray, load: xr.DataArray) -> Judgement
     reached, loads = accuracy.values.astype(float), _by_trial(load)
     cells, straightest = reached.mean(axis=-1), int(_of_mean(loads.mean(axis=-1)).argmax())
     rival = int(np.where(np.arange(len(cells)) == straightest, -np.inf, cells).argmax())
-    note = f"test accuracy at the straightest, {straightest + 1} of {len(cells)}: {cells[straightest]:.4f}; "
+    note = f"{named} at the straightest, {straightest + 1} of {len(cells)}: {cells[straightest]:.4f}; "
     note += f"the best of all others, {rival + 1}, has so much more"
-    return below(estimated(_ahead, reached, loads, side="upper"), REGRET, note=note)
+    judged = below(estimated(_ahead, reached, loads, side="upper"), regret, note=note)
+    if judged.verdict != "reproduced" or not all_settings:
+        return judged
+    apart = estimated(_apart, reached, side="upper")  # the side that chance, which makes a best and a worst, widens
+    told = f"{note}; the worst is {apart.mean:.4f} below the best"
+    if apart.mean - three_errors(apart.error, apart.runs) > regret:
+        return replace(judged, note=told)
+    vague = "which is too little or too uncertain for the choice to matter"
+    return replace(judged, verdict="not determined", note=f"{told}, {vague}")
+
+
+def _apart(reached: np.ndarray) -> np.ndarray:
+    return np.asarray(np.ptp(reached, axis=-1))
 
 
 def _ahead(reached: np.ndarray, loads: np.ndarray) -> np.ndarray:

@@ -74,6 +74,7 @@ EXPERIMENT = regime(
             "outputs are w·Φ + b of the last features",
             partial(_exact, name="output_error", note="distance beside the largest output"),
             layerwise(equation="D.1"),
+            kind="derived",  # a linear last layer, by definition
         ),
         Claim(
             "eqD.5-covariances",

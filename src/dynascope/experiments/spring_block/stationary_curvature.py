@@ -10,12 +10,12 @@ import numpy as np
 import xarray as xr
 
 from dynascope import plots
-from dynascope.experiments.claims import Claim, Judgement, above, below, equal, three_errors
+from dynascope.experiments.claims import Claim, Judgement, below, equal
 from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
 from dynascope.experiments.sources import spring_block
 from dynascope.models.parameters import grid
 from dynascope.models.spring_block import SpringBlock
-from dynascope.statistics.errors import over_trials
+from dynascope.statistics.errors import Estimate, over_trials, side_by_side
 
 BLOCKS, TARGET, FRICTION = 7, 4.0, (0.1, 0.2)  # a target far enough for all blocks to move without noise
 # noise levels at which each chain settles within the run; overdamped: s/μ̄ = 0.7 … 5
@@ -110,11 +110,11 @@ def _holds(record: xr.Dataset) -> Judgement:
 
 
 def _inside(record: xr.Dataset) -> Judgement:
-    estimates = [over_trials(record[name]) for name in (*LEVELS, "bounded")]
-    mean, error = (np.concatenate([each.ravel() for each in column]) for column in zip(*estimates, strict=True))
-    inside = np.minimum(mean - _LIMIT, FRICTION[0] - mean)
-    note = "distance inside it; true while all blocks move: one that never moves keeps Δd = 0, outside when μ→ > μ←"
-    return above(inside, 0.0, -three_errors(error), note=note)
+    """Noise that is strong enough ends on the lower edge itself, so that no distance from it can be asked for."""
+    settled = side_by_side(*(over_trials(record[name]) for name in (*LEVELS, "bounded")))
+    outside = Estimate(settled.mean - np.clip(settled.mean, _LIMIT, FRICTION[0]), settled.error, settled.runs)
+    note = "distance from it; 0 while all blocks move: one that never moves keeps Δd = 0, outside when μ→ > μ←"
+    return equal(outside, 0.0, rival=FRICTION[0] - _LIMIT, note=f"{note}; rival: the width of the interval")
 
 
 def _draw_settled(record: xr.Dataset, ax: Axes) -> None:
