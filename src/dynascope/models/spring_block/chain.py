@@ -103,8 +103,7 @@ class SpringBlock(Family):
         dynamics: overdamped (5), inertial (4), (S2), (S3), or langevin (S4), (S5).
         damping: γ of inertial and langevin dynamics, 1 if not given.
         noise_decay: τ in ε(t) = ε·exp(−τ t).
-        shared_noise: whether all blocks feel the same noise. The source's Langevin code sums one of each block, which
-            makes its ε √L times as strong.
+        shared_noise: whether all blocks feel the same noise.
         truncate: bound z of noise conditioned on |ζ| ≤ z standard deviations.
         stop_tolerance: hold a trial from the first save at which no block has moved by more than this fraction of the
             target since the last; `stop_time` says when (NaN: never).
