@@ -27,3 +27,14 @@ def test_what_is_not_known_stays_unknown():
     holed[0, 0, 0] = np.nan
     for each in over_trials(holed):
         np.testing.assert_array_equal(np.isnan(each), np.arange(12).reshape(3, 4) == 0)
+
+
+def test_too_few_trials_are_not_known_and_raise_no_warning():
+    for values in (VALUES[..., :0], xr.DataArray(VALUES[..., :0], dims=("mode", "trial"))):
+        none = over_trials(values)
+        assert none.runs == 0
+        assert np.isnan(none.mean).all()
+        assert np.isnan(none.error).all()
+    one = over_trials(VALUES[..., :1])
+    assert one.mean.tolist() == VALUES[..., 0].tolist()
+    assert np.isnan(one.error).all()

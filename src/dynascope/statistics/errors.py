@@ -54,7 +54,7 @@ def over_trials(values: xr.DataArray | np.ndarray, axis: int = -1) -> Estimate:
     """Mean over trials and its standard error, std / √n with n − 1 in the variance.
 
     values: a DataArray is reduced over its dimension "trial", where NaN stays NaN, and the other dimensions keep their
-        order; any other array over `axis`. One trial has an error of NaN.
+        order; any other array over `axis`. One trial has an error of NaN, none a mean of NaN, too.
 
     >>> estimate = over_trials(np.array([[1.0, 3.0], [2.0, 2.0]]))
     >>> estimate.mean.tolist(), estimate.error.tolist()
@@ -63,13 +63,13 @@ def over_trials(values: xr.DataArray | np.ndarray, axis: int = -1) -> Estimate:
     [1.0]
     """
     if isinstance(values, xr.DataArray):
-        mean, spread = values.mean("trial", skipna=False), values.std("trial", ddof=1, skipna=False)
-        runs = values.sizes["trial"]
-        return Estimate(mean.values, (spread / np.sqrt(runs)).values, runs)
-    values = np.asarray(values)
-    runs = values.shape[axis]
-    error = values.std(axis=axis, ddof=1) / np.sqrt(runs)
-    return Estimate(np.asarray(values.mean(axis=axis)), np.asarray(error), runs)
+        values, axis = values.transpose(..., "trial").values, -1
+    trials = np.moveaxis(np.asarray(values), axis, -1)
+    runs = trials.shape[-1]
+    unknown = np.full(trials.shape[:-1], np.nan)  # NumPy warns where there are too few to say
+    mean = trials.mean(axis=-1) if runs else unknown
+    error = trials.std(axis=-1, ddof=1) / np.sqrt(runs) if runs > 1 else unknown
+    return Estimate(np.asarray(mean), np.asarray(error), runs)
 
 
 def side_by_side(*parts: Estimate) -> Estimate:
