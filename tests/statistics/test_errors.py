@@ -30,7 +30,7 @@ def test_what_is_not_known_stays_unknown():
 
 
 def test_too_few_trials_are_not_known_and_raise_no_warning():
-    for values in (VALUES[..., :0], xr.DataArray(VALUES[..., :0], dims=("mode", "trial"))):
+    for values in (VALUES[..., :0], xr.DataArray(VALUES[..., :0], dims=("mode", "case", "trial"))):
         none = over_trials(values)
         assert none.runs == 0
         assert np.isnan(none.mean).all()
