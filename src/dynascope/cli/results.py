@@ -24,5 +24,6 @@ def results(
     """
     check_writable(out / "README.md")
     page = publish_results(folders or [], out)
-    claims = [claim for result in collect_results(folders or []).values() for claim in result.claims]
-    print(f"page: {page}\n{verdict_counts(claims)}")
+    print(f"page: {page}")
+    if folders:
+        print(verdict_counts([claim for result in collect_results(folders).values() for claim in result.claims]))

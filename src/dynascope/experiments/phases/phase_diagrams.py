@@ -100,7 +100,7 @@ def _claims(figure: str, config: Config) -> tuple[Claim, ...]:
     every = "every slope" if config.linear_converges else "every slope below 1, where networks converge"
     falls: Callable[[xr.Dataset], Judgement] = judges.falls
     if config.apart == "linear":
-        every, falls = f"every slope below 1, for which see {prefix}-noise-1", partial(judges.falls, slopes=slice(-1))
+        every, falls = f"every slope below 1 (for 1 see {prefix}-noise-1)", partial(judges.falls, slopes=slice(-1))
     hidden = "the first layer takes the load" if config.first_layer else "layers separate less and curves bend more"
     claims: tuple[Claim, ...] = (
         Claim(
