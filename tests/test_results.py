@@ -211,6 +211,7 @@ def test_the_commands(runs, command, tmp_path):
     status, out, err = command("results", "kept", "--out", "page")
     assert status == 0, err
     assert (tmp_path / "page/README.md").exists()
+    assert command("results", "--out", "page")[1] == "page: page/README.md\n"  # written again
     status, _, err = command("verify", "elastic", "--all")
     assert status == 2
     assert "leave out 'elastic' or --all" in err
