@@ -106,7 +106,7 @@ def _ask_again(lost: Any) -> None:
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Let what is open be closed where a signal ends the program, and say so."""
+    """Let what is open be closed where a signal ends the program."""
     if threading.current_thread() is not threading.main_thread():  # where handlers cannot be set
         yield
         return
@@ -114,10 +114,6 @@ def _stoppable() -> Iterator[None]:
     hook, sys.unraisablehook = sys.unraisablehook, _ask_again
     try:
         yield
-    except Stopped as stop:
-        name = signal.Signals(stop.status - 128).name
-        typer.echo(f"stopped by {name}: what is finished is kept, and the same command goes on", err=True)
-        sys.exit(stop.status)
     finally:
         sys.unraisablehook = hook
         for number, handler in before.items():
@@ -129,6 +125,10 @@ def main() -> None:
     try:
         with _stoppable():
             app()
+    except Stopped as stop:  # here, since a signal may come before the block is entered, or while it is left
+        name = signal.Signals(stop.status - 128).name
+        typer.echo(f"stopped by {name}: what is finished is kept, and the same command goes on", err=True)
+        sys.exit(stop.status)
     except (ValueError, FloatingPointError, OSError, MissingPackageError) as error:
         _complain(str(error))
     except _memory_errors() as error:
