@@ -32,8 +32,8 @@ def where(
         "test": item.tests,
         "picture": [f"docs/results/{name}" for name in item.pictures],
         "nothing to check": [item.unchecked] if item.unchecked else [],
+        "panel": [f"{each}: {each.says}" for each in parts],
     }
-    places["panel"] = [f"{each}: {each.says}" for each in parts]
     for word, found in places.items():
         for each in found:
             print(f"{word:>16}  {each}")

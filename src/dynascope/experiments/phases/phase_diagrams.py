@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
@@ -60,7 +60,7 @@ class Config:
     shared: int = 0
     linear_converges: bool = True
     fits_less: bool = False
-    apart: str = ""
+    apart: Literal["", "linear", "best"] = ""
     begin: int = 0
     products: str = "usual"
 
