@@ -75,7 +75,11 @@ def test_what_noise_does_to_linear_networks_is_judged_by_itself_where_it_does_li
 
 @pytest.mark.parametrize(
     ("whole", "row", "claim"),
-    [("phases/deep", "phases/deep_best", "fig-s6b"), ("phases/fashion", "phases/fashion_best", "fig-s8a")],
+    [
+        ("phases/deep", "phases/deep_best", "fig-s6b"),
+        ("phases/fashion", "phases/fashion_best", "fig-s8a"),
+        ("phases/widest", "phases/widest_best", "fig-s7b"),
+    ],
 )
 def test_which_of_close_cells_is_best_is_judged_by_networks_that_did_not_choose_them(whole, row, claim, failed):
     record = _diagram(3.0, noise=settings(whole).noise)
@@ -83,7 +87,7 @@ def test_which_of_close_cells_is_best_is_judged_by_networks_that_did_not_choose_
     assert not claims & {each.id for each in find(whole).claims}
     seeds = settings(whole).seeds
     assert settings(row).begin >= seeds
-    assert set(settings(row).values) < set(settings(whole).values)
+    assert set(settings(row).values) <= set(settings(whole).values)
     cells = record.isel(slope=[0])
     assert not failed(row, cells)
     cells["accuracy"][0, -1] = 0.99

@@ -11,6 +11,7 @@ NAMES = (
     "deep_best",
     "wide",
     "widest",
+    "widest_best",
     "fashion",
     "fashion_best",
     "sgd",

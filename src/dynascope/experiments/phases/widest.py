@@ -12,6 +12,7 @@ EXPERIMENT = phase_diagram(
         slopes=(0.0, 0.4, 1.0),
         seeds=40,
         products="tf32",
+        apart="best",
     ),
     laptop={**COARSER, "values": (240, 64, 16), "width": 256, "learning_rate": 0.0005},
     smoke=TWO_BATCHES,
