@@ -267,6 +267,7 @@ def test_a_record_bears_a_claim_out_and_a_spoilt_one_does_not(claim, right, wron
 
 
 HELD_OUT = ("figd9-unseen", "figd9-improves", "figd8-wrong", "fig5-better")
+COMPARED = ("figd9-better", "figd9-fair", "d20-better")
 
 
 @pytest.mark.parametrize(("error", "verdict"), [(0.001, "reproduced"), (0.5, "not reproduced")])
@@ -288,7 +289,7 @@ def test_differences_from_unseen_networks_are_compared_by_their_error(error, ver
 def test_records_without_what_an_error_takes_are_not_judged(smoke):
     record = smoke("elastic/network_course")[0].drop_vars(["drawn_difference", "each_angle", "drawn_intra_rise"])
     found = {each.id: each for each in find("elastic/network_course").judge(record)}
-    left = [found[f"elastic-{name}-geomnist"] for name in (*HELD_OUT, "figd10-turned", "fig3-drawn")]
+    left = [found[f"elastic-{name}-geomnist"] for name in (*HELD_OUT, *COMPARED, "figd10-turned", "fig3-drawn")]
     assert {each.verdict for each in left} == {"not run"}
     assert all("run it again" in each.note for each in left)
 
@@ -299,7 +300,7 @@ def test_weights_that_are_all_alike_give_the_differences_of_the_imitation(smoke)
     begin, alike = float(record["reference_time"][0]), np.full((1, len(means)), 1 / len(means))
     found = network_held_out.held_out(steps, means, begin, network_courses.Config().seed, alike)[0]
     known = record["relative_difference"].mean("class", skipna=False)
-    expected = [known.sel(geometry=model) for model in ("logits", "isotropic")]
+    expected = [known.sel(geometry=model) for model in ("logits", "isotropic", "mixture")]
     expected.append(record["baseline_difference"].sel(baseline="persistence").mean("class", skipna=False))
     expected.append(record["noise_floor"].mean("class", skipna=False))
     np.testing.assert_allclose(found, np.stack([each.transpose("norm", "step") for each in expected]), rtol=1e-6)
@@ -385,13 +386,37 @@ def test_margins_and_overfitting_are_judged_on_both_sides(smoke):
         assert course_claims._overfits(changed).verdict == verdict
 
 
-@pytest.mark.parametrize(("mixture", "verdict"), [(0.2, "reproduced"), (0.45, "not reproduced")])
-def test_a_mixture_that_is_hardly_closer_is_caught(mixture, verdict, smoke):
+@pytest.mark.parametrize(
+    ("mixture", "error", "verdict"),
+    [(0.2, 0.0, "reproduced"), (0.45, 0.0, "not reproduced"), (0.2, 0.1, "not reproduced")],
+)
+def test_a_mixture_that_is_hardly_closer_is_caught(mixture, error, verdict, smoke):
     record = smoke("elastic/network_course")[0]
     missed = 0 * record["relative_difference"] + xr.where(record["geometry"] == "mixture", mixture, 0.5)
     floor = 0 * record["noise_floor"] + 0.1
-    found = find("elastic/network_course").judge(record.assign(relative_difference=missed, noise_floor=floor))
-    assert {each.id: each.verdict for each in found}["elastic-d20-better-geomnist"] == verdict
+    chance = np.random.default_rng(0).standard_normal((record.sizes["redrawn"], record.sizes["beside"]))
+    drawn = 0 * record["drawn_difference"] + error * xr.DataArray(chance, dims=("redrawn", "beside"))
+    changed = record.assign(relative_difference=missed, noise_floor=floor, drawn_difference=drawn)
+    found = {each.id: each.verdict for each in find("elastic/network_course").judge(changed)}
+    assert found["elastic-d20-better-geomnist"] == verdict
+    earlier = changed.sel(beside=changed["beside"] != "mixture")
+    found = {each.id: each.verdict for each in find("elastic/network_course").judge(earlier)}
+    assert found["elastic-d20-better-geomnist"] == "not run"
+
+
+@pytest.mark.parametrize(("error", "verdict"), [(0.0, "reproduced"), (0.5, "not reproduced")])
+def test_a_model_is_closer_throughout_only_if_it_is_among_networks_drawn_anew(error, verdict, smoke):
+    record = smoke("elastic/network_course")[0]
+
+    def apart(missed, models):
+        return 0 * missed + xr.where(missed[models] == "logits", 0.1, 0.3)
+
+    chance = np.random.default_rng(0).standard_normal((record.sizes["redrawn"], record.sizes["beside"]))
+    drawn = apart(record["drawn_difference"], "beside") + error * xr.DataArray(chance, dims=("redrawn", "beside"))
+    missed = apart(record["relative_difference"], "geometry")
+    found = find("elastic/network_course").judge(record.assign(relative_difference=missed, drawn_difference=drawn))
+    verdicts = {each.id: each.verdict for each in found}
+    assert {verdicts[f"elastic-{name}-geomnist"] for name in ("figd9-better", "figd9-fair")} == {verdict}
 
 
 def test_drawn_samples_are_grouped_by_their_labels_and_read_from_each_start():

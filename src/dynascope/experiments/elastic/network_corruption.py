@@ -60,7 +60,7 @@ class Config(Training):
     per_class: int = 500
     records: int = 100
     coded_steps: int = 10_000
-    ensembles: int = 10
+    ensembles: int = 4
 
 
 def run(config: Config) -> xr.Dataset:

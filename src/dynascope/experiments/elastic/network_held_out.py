@@ -13,7 +13,7 @@ from dynascope.statistics.resampling import bootstrap_weights
 GEOMETRIES = ("logits", "isotropic", "mixture", "softmax")
 SPLITS = 4
 TERMINAL = 4  # the last quarter of the records is the terminal stage
-_MODELS = ("logits", "isotropic")
+_MODELS = ("logits", "isotropic", "mixture")
 _BESIDE = (*_MODELS, "persistence", "noise floor")
 _RESAMPLES = 100
 _HORIZON = 40  # as `imitate` follows a path
@@ -24,7 +24,8 @@ def drawn_differences(
 ) -> xr.Dataset:
     """`drawn_difference`: (D.21), mean over classes, from networks not fitted to, of resampled networks.
 
-    By the L- and the I-model, by no change since `begin`, and of the halves themselves; NaN before `begin`.
+    By the L- and the I-model and their mixture, by no change since `begin`, and of the halves themselves; NaN before
+    `begin`.
     """
     drawn = held_out(steps, means, begin, seed, bootstrap_weights(len(means), _RESAMPLES, 0))
     dims = ("redrawn", "beside", "norm", "step")

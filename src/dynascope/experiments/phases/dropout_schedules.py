@@ -33,7 +33,6 @@ class Config:
     times: int = 10
 
 
-_PACK = 10  # seeds at once: full batches of 30 networks fill 30 GB of a GPU
 OFF = "the input lies off the curve: the first layer does no work"
 _DIGITS: Mapping[str, Any] = {"data": "digits", "size": 0, "samples": 40, "batch_size": 100, "epochs": 40}
 LAPTOP = {**_DIGITS, "channels": 8, "depth": 5, "learning_rate": 0.001, "seeds": 8}
@@ -42,19 +41,13 @@ SMOKE = {**LAPTOP, "epochs": 12, "channels": 6, "times": 1, "seeds": 4}
 
 def run(config: Config) -> xr.Dataset:
     """Train networks with all schedules from the same starts, and follow their load curves."""
-    seeds = range(config.seeds)
-    packs = [_pack(config, seeds[first : first + _PACK]) for first in seeds[::_PACK]]
-    return xr.concat(packs, "trial", data_vars="minimal")
-
-
-def _pack(config: Config, seeds: range) -> xr.Dataset:
     data = data_set(config.data, config.size, config.samples)
     batch, stage = batches(len(data[0]), config.batch_size, config.epochs)
     stages = len(config.schedules[0])
-    kept = np.repeat(config.schedules, len(seeds), axis=0)  # (trial, stage)
+    kept = np.repeat(config.schedules, config.seeds, axis=0)  # (trial, stage)
     ensemble = networks.Ensemble(
         networks.CNN(*shape_of(data), channels=config.channels, depth=config.depth, input_norm=True),
-        trials=list(seeds) * len(config.schedules),
+        trials=list(range(config.seeds)) * len(config.schedules),
         learning_rate=config.learning_rate,
         batch_size=batch,
         optimizer="adam",
@@ -64,7 +57,7 @@ def _pack(config: Config, seeds: range) -> xr.Dataset:
     steps = np.unique(np.linspace(0, stages * stage, stages * config.times + 1).round().astype(int))
     later = {stage * index: {"dropout": kept[:, index]} for index in range(1, stages)}
     path = follow(ensemble, data, steps.tolist(), later)
-    shape, dims = (len(config.schedules), len(seeds), len(steps)), ("schedule", "trial", "time")
+    shape, dims = (len(config.schedules), config.seeds, len(steps)), ("schedule", "trial", "time")
     values = {
         "load": ((*dims, "layer"), path["load"].sel(probe="train").values.reshape((*shape, -1))),
         "accuracy": (dims, path["accuracy"].sel(probe="test").values.reshape(shape)),
