@@ -4,7 +4,7 @@
 cores or machines, `run_grid` in this process.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,7 +15,7 @@ from dynascope import networks
 from dynascope.data import images
 from dynascope.progress import progress_bar
 from dynascope.sweep.plan import make_plan
-from dynascope.sweep.workload import Configuration, Workload
+from dynascope.sweep.workload import Workload
 
 PROBES = ("train", "test")
 Images = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # and their labels: training, test
@@ -150,21 +150,31 @@ def seconds(settings: Mapping[str, Any]) -> float:
 
 
 def memory(settings: Mapping[str, Any]) -> float:
-    """Rough number of bytes of one network in training: 7 numbers for each feature of a batch, 8 for each weight.
+    """Rough number of bytes of one network in training.
 
     >>> digits = DEFAULTS | {"data": "digits", "size": 0, "samples": 0}
     >>> memory(digits | {"depth": 3}) < memory(digits)
     True
     """
-    features, weights = _numbers(settings)  # 6.3 to 7.1 numbers for each feature were measured, widths 100 and 300
+    return _bytes(*_numbers(settings))
+
+
+def _bytes(features: int, weights: int) -> float:
+    """7 numbers for each feature of a batch, 8 for each weight: 6.3 to 7.1 were measured at widths 100 and 300."""
     return 4.0 * (7 * features + 8 * weights)
 
 
 def _numbers(settings: Mapping[str, Any]) -> tuple[int, int]:
-    """Features of all samples of a batch in all layers, and weights, of one network."""
-    x = _data(settings)[0]
-    width, depth = settings["width"], settings["depth"]
-    features = min(settings["batch_size"], len(x)) * width * depth
+    return numbers(_data(settings)[0], settings["batch_size"], settings["width"], settings["depth"])
+
+
+def numbers(x: np.ndarray, batch_size: int, width: int, depth: int) -> tuple[int, int]:
+    """Features of all samples of a batch in all layers, and weights, of one network.
+
+    >>> numbers(np.zeros((80, 64)), 20, 8, 2)
+    (320, 576)
+    """
+    features = min(batch_size, len(x)) * width * depth
     return features, width * (int(np.prod(x.shape[1:])) + (depth - 1) * width)
 
 
@@ -198,10 +208,7 @@ def run_grid(
     trained: dict[int, xr.Dataset] = {}
     with progress_bar("networks", len(plan.tasks)) as done:
         for members in groups.values():
-            packs = -(-len(members) // _at_once(plan.tasks[members[0]].configuration))
-            size = -(-len(members) // packs)  # packs of one size are compiled once
-            for begin in range(0, len(members), size):
-                chosen = members[begin : begin + size]
+            for chosen in packs_of(members, *_numbers(plan.tasks[members[0]].configuration)):
                 records = train([plan.tasks[index].configuration for index in chosen], draw, products)
                 trained |= dict(zip(chosen, records, strict=True))
                 done(len(trained))
@@ -215,7 +222,16 @@ def run_grid(
     return xr.Dataset(values, coords=axes | {"probe": list(PROBES), "layer": stacked["layer"].values})
 
 
-def _at_once(settings: Configuration) -> int:
-    """How many networks to train side by side: what keeps a CPU's cache warm, and a GPU busy."""
+def packs_of(members: Sequence[Any], features: int, weights: int) -> Iterator[Sequence[Any]]:
+    """Packs of networks to train side by side: what keeps a CPU's cache warm, and a GPU busy.
+
+    features, weights: of one network; features of all samples of a batch in all layers
+
+    >>> [len(pack) for pack in packs_of(range(7), 2**19, 100)]
+    [4, 3]
+    """
     on_cpu = networks.device(None) == "cpu"
-    return max(1, int(_VALUES // _numbers(settings)[0] if on_cpu else _BYTES // memory(settings)))
+    at_once = max(1, int(_VALUES // features if on_cpu else _BYTES // _bytes(features, weights)))
+    size = -(-len(members) // -(-len(members) // at_once))  # packs of one size are compiled once
+    for begin in range(0, len(members), size):
+        yield members[begin : begin + size]

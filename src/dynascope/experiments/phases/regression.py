@@ -11,9 +11,10 @@ from dynascope import networks
 from dynascope.data.tables import diabetes
 from dynascope.experiments.claims import Claim, Judgement, above, below
 from dynascope.experiments.phases.curves import NetworkExperiment, Training, curves, side_by_side
-from dynascope.experiments.phases.load_curves import Images, batches, data_set
+from dynascope.experiments.phases.load_curves import Images, batches, data_set, numbers, packs_of
 from dynascope.experiments.phases.shapes import bend, best_where_straight, straight
 from dynascope.experiments.sources import spring_block
+from dynascope.progress import progress_bar
 from dynascope.statistics.errors import over_trials
 
 KINDS = ("diabetes, dropout", "images, one-hot, dropout", "images, one-hot, slope")
@@ -49,21 +50,29 @@ def _fitted(config: Config, data: Images, varied: str, values: Sequence[float]) 
     """Loads (setting, run, layer) on training data, and the root mean square error on test data (setting, run)."""
     x, y, xt, yt = data
     batch, steps = batches(len(x), config.batch_size, config.epochs)
+    grid = [(value, seed) for value in values for seed in range(config.seeds)]
+    loads: list[np.ndarray] = []
+    errors: list[np.ndarray] = []
+    with progress_bar(f"networks of {len(x)} samples, {varied}", len(grid)) as done:
+        for pack in packs_of(grid, *numbers(x, batch, config.width, config.depth)):
+            ensemble = networks.Ensemble(
+                networks.MLP(x.shape[1:], y.shape[1], width=config.width, depth=config.depth, batch_norm=True),
+                trials=[seed for _, seed in pack],
+                learning_rate=config.learning_rate,
+                batch_size=batch,
+                optimizer="adam",
+                loss="mse",
+                vary={varied: np.array([value for value, _ in pack])},
+                sampling="shuffled",
+            )
+            path = ensemble.train(x, y, steps, probe=(x, y), record_every=[steps], measures="load", progress=False)
+            # no loads of the test data: fewer than features in the table, every linear fit to them is perfect
+            missed = np.asarray(ensemble.features(xt)["logits"]) - yt  # (trial, sample, output)
+            loads.extend(path["load"].values[:, -1])
+            errors.extend(np.sqrt((missed**2).mean(axis=(1, 2))))
+            done(len(loads))
     shape = (len(values), config.seeds)
-    ensemble = networks.Ensemble(
-        networks.MLP(x.shape[1:], y.shape[1], width=config.width, depth=config.depth, batch_norm=True),
-        trials=list(range(config.seeds)) * len(values),
-        learning_rate=config.learning_rate,
-        batch_size=batch,
-        optimizer="adam",
-        loss="mse",
-        vary={varied: np.repeat(values, config.seeds)},
-        sampling="shuffled",
-    )
-    path = ensemble.train(x, y, steps, probe=(x, y), record_every=[steps], measures="load", progress=False)
-    # no loads of the test data: the table's are fewer than the features, and every linear fit to them is perfect
-    missed = np.asarray(ensemble.features(xt)["logits"]) - yt  # (trial, sample, output)
-    return path["load"].values[:, -1].reshape(*shape, -1), np.sqrt((missed**2).mean(axis=(1, 2))).reshape(shape)
+    return np.stack(loads).reshape(*shape, -1), np.stack(errors).reshape(shape)
 
 
 def _concave(record: xr.Dataset, *, kind: int) -> Judgement:
