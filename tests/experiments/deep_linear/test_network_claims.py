@@ -127,7 +127,7 @@ def test_other_stages_are_caught(staged, failed):
     quick = staged.assign(mean_learned=staged["mean_learned"] / 6)
     assert failed(SADDLES, quick) == {"fig-2-longer", "fig-2-mean-loss"}
     noisy = staged["rank"].isel(optimiser=[0, 3, 2, 3]).assign_coords(optimiser=staged["optimiser"])
-    assert failed(SADDLES, staged.assign(rank=noisy)) == {"fig-2-rank", "fig-2-longer"}
+    assert failed(SADDLES, staged.assign(rank=noisy)) == {"fig-2-rank", "fig-2-longer", "fig-2-isotropic"}
     ahead = staged["rank"].shift(time=-160, fill_value=3)
     assert "fig-2-rank" in failed(SADDLES, staged.assign(rank=ahead))
     smooth = xr.zeros_like(staged["loss"]) + np.exp(-staged["time"] / 10)

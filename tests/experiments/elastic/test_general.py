@@ -78,3 +78,7 @@ def test_classes_that_meet_once_more_are_not_uniformly_apart(spoilt):
 def test_a_decision_that_errs_is_caught(monkeypatch, failed):
     monkeypatch.setattr(separability, "_by_program", lambda cloud: bool(np.ptp(cloud) > 4))
     assert failed("separability", trials=5) >= {"def-c1-planes"}
+
+
+def test_clouds_that_part_along_one_direction_too_would_leave_the_definitions_in_order(spoilt):
+    assert spoilt("separability", own_only=lambda each: each | True) == {"def-increasing"}

@@ -72,7 +72,7 @@ def course(monkeypatch):
 def test_planted_margins_are_seen_in_training_strengths_stages_and_imitation(course):
     found = course(imitated=True)
     seen = ("sec4-converged", "fig3-gap", "fig3-similar", "figd10-stages", "figd10-turned")
-    seen += ("figd10-amplified", "figd9-unseen", "figd9-fair", "figd1-window")
+    seen += ("figd10-amplified", "figd9-unseen", "figd1-window")
     assert {name: found[name] for name in seen} == dict.fromkeys(seen, "reproduced")
     # the L-model does follow all logits of a process that is one: the statement that it misses some must fail
     assert found["figd8-wrong"] == "not reproduced"
@@ -222,6 +222,12 @@ def test_a_loss_that_ends_above_its_start_has_an_onset_where_it_falls(smoke):
     assert np.isnan(course_claims._onset(record.assign(loss=record["loss"].isel(step=0) + 0 * record["loss"])))
 
 
+def ends(share):
+    """How often the L-model with its own strengths finds all classes; 0.4 with any others."""
+    names = [f"{strengths} in {model}" for strengths, model in network_imitation._SIMULATED]
+    return xr.DataArray([share] + [0.4] * (len(names) - 1), coords={"simulated": names}, dims="simulated")
+
+
 @pytest.mark.parametrize(
     ("claim", "right", "wrong"),
     [
@@ -230,6 +236,7 @@ def test_a_loss_that_ends_above_its_start_has_an_onset_where_it_falls(smoke):
         ("fig3-inter-logits", {"inter_below": 1.0, "inter_below_shuffled": 0.5}, {"inter_below": 0.4}),
         ("fig3-pole", {}, {"class_mean": 0.0}),
         ("fig4c-separable", {}, {"mean_growth": 0.5}),
+        ("fig4c-separable", {}, {"mean_growth": -20.0}),
         ("fig4c-fitted", {"growth": lambda step: (1 + step) ** 0.4}, {"growth": lambda step: -1 / (1 + step)}),
         ("figd3-rises", {"drawn_rise": 1.0, "drawn_rise_error": 0.01}, {"drawn_rise": -1.0}),
         (
@@ -246,9 +253,11 @@ def test_a_loss_that_ends_above_its_start_has_an_onset_where_it_falls(smoke):
         ),
         ("figd9-terminal", {"aligned_difference": 0.05}, {"aligned_difference": 0.2}),
         ("figd9-unseen", {"relative_difference": 0.05, "drawn_difference": 0.0}, {"relative_difference": 0.2}),
-        ("fig5-class", {}, {"found": 0.0}),
-        ("fig5-isotropic", {"found": 0.0}, {"found": 1.0}),
-        ("figd7-class", {}, {"found": 1.0}),
+        ("fig5-class", {"found": ends(1.0)}, {"found": ends(0.8)}),
+        ("fig5-class", {"found": ends(1.0)}, {"found": 1.0}),
+        ("fig5-isotropic", {"found": ends(1.0)}, {"found": 1.0}),
+        ("fig5-isotropic", {"found": ends(1.0)}, {"found": ends(0.2)}),
+        ("figd7-class", {"found": ends(1.0)}, {"found": 1.0}),
         ("fig5-scalar", {}, {"scalar": 1.0}),
         ("figd8-opposite", {}, {"opposite": 2.0}),
         ("figd8-ratios", {"aligned_cosine": 0.95}, {"aligned_cosine": 0.8}),

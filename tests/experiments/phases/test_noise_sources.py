@@ -23,6 +23,7 @@ def test_runs_bear_every_claim_out(smoke, failed):
         ("drift", (slice(None),), 0.9, {"label-drift"}),
         ("variance", (slice(None),), 0.9, {"label-variance", "label-others"}),
         ("other_variance", (slice(None),), 0.9, {"label-others"}),
+        ("largest", (slice(None),), 100.0, {"label-single"}),
     ],
 )
 def test_each_claim_can_fail(quantity, cells, factor, claims, smoke, failed):

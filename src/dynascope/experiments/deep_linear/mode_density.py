@@ -178,6 +178,7 @@ EXPERIMENT = Experiment(
             "the numerical density keeps probability 1",
             _conserved,
             deep_linear(theorem="Proposition 5.1"),
+            kind="own",  # of our numerics
         ),
         Claim(
             "mode-eq4-sgd",

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from dynascope import plots
-from dynascope.experiments.claims import Claim, Judgement, above, below, equal
+from dynascope.experiments.claims import Claim, Judgement, Kind, above, below, equal
 from dynascope.experiments.deep_linear.drawing import each_mode
 from dynascope.experiments.deep_linear.reading import LEARNED, peak_time, time_to_reach
 from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
@@ -102,13 +102,17 @@ def _draw_diffusion(record: xr.Dataset, ax: Axes) -> None:
     ax.set_title("diffusion along modes")
 
 
-def diffusion_experiment(prefix: str, setting: str, source: Source, config: Config, adapted: str = "") -> Experiment:
+def diffusion_experiment(
+    prefix: str, setting: str, source: Source, config: Config, adapted: str = "", kind: Kind = "printed"
+) -> Experiment:
     """Train one kind of network and hold the peaks of its diffusion against (7) and (9); ids begin with the prefix."""
     return Experiment(
         source,
         config,
         run,
-        claims=tuple(Claim(f"{prefix}-{id}", f"{setting}: {text}", judge) for id, (text, judge) in _JUDGES.items()),
+        claims=tuple(
+            Claim(f"{prefix}-{id}", f"{setting}: {text}", judge, kind=kind) for id, (text, judge) in _JUDGES.items()
+        ),
         picture=Panels(_draw_modes, _draw_diffusion),
         smoke={"init_exponent": 1.6, "trials": 16, "duration": 30.0, "save_points": 201},
         paper={"trials": 200, "duration": 100.0, "save_points": 1001},

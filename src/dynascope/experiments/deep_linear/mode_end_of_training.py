@@ -396,5 +396,5 @@ EXPERIMENT = Experiment(
         "network_duration": 800.0,
     },
     model="ModeEquation",
-    adapted="step lengths, which the source leaves out",
+    adapted="step lengths of Figure 12, which the source leaves out",
 )

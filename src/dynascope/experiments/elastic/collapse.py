@@ -255,6 +255,7 @@ EXPERIMENT = Experiment(
             "γ > 0 and B(t) < 0 from some time on suffice: the distance from an ETF tends to 0 (α integrable)",
             _still,
             _PROPOSITION,
+            "derived",  # one sentence, which counts once
         ),
         Claim(
             "elastic-collapse-mirrored",

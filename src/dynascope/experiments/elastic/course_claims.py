@@ -150,10 +150,14 @@ def _tail(record: xr.Dataset) -> Judgement:
     def index(growth: xr.DataArray) -> np.ndarray:
         return np.asarray(1 - (np.log(np.abs(growth.values[..., late])) / log_time).mean(axis=-1))
 
-    found = Estimate(index(record["mean_growth"]), index(record["drawn_growth"]).std(ddof=1), record.sizes["trial"])
-    return below(
-        found, 1.0, note="1 − log(A − B)/log(1 + t), mean over the last 1000 iterations: it says that A − B > 1"
+    growth, drawn = (record[name].values[..., late].mean(axis=-1) for name in ("mean_growth", "drawn_growth"))
+    values = np.stack([index(record["mean_growth"]) - 1, -growth])
+    errors = np.stack([index(record["drawn_growth"]).std(ddof=1), drawn.std(ddof=1)])
+    note = (
+        "1 − log|A − B|/log(1 + t), mean over the last 1000 iterations, less 1: it says that |A − B| > 1; then the "
+        "negative of A − B, which falls where classes merge"
     )
+    return below(Estimate(values, errors, record.sizes["trial"]), 0.0, note=note)
 
 
 def _fitted_tail(record: xr.Dataset) -> Judgement:

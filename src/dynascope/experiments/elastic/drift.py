@@ -331,6 +331,7 @@ EXPERIMENT = Experiment(
             "eigenvalues of M lie between λ_min min H_ii and λ_max max H_ii, λ those of E/K",
             _schur,
             elastic("C.10"),
+            "derived",  # printed for (E ⊗ I) ∘ H/K, which is not M: elastic-kronecker
         ),
         Claim(
             "elastic-c10-schur",

@@ -222,7 +222,13 @@ EXPERIMENT = Experiment(
             lambda r: above(r["cosine"].values[-1], 0.999, note="cosine of the angle at the last time"),
             elastic("B.5"),
         ),
-        Claim("b5-constant", "e_k − softmax X̄_k = C H X̄_k with a constant C", _constant, elastic("B.5")),
+        Claim(
+            "b5-constant",
+            "while Θ is constant, e_k − softmax X̄_k = C H X̄_k with a constant C",
+            _constant,
+            elastic("B.5"),
+            "derived",  # the source has networks that converge in mind
+        ),
     ),
     picture=Panels(_draw_logits, _draw_factor),
     model="LocallyElastic",

@@ -9,7 +9,7 @@ import xarray as xr
 
 from dynascope import plots
 from dynascope.data import corrupt_labels
-from dynascope.experiments.claims import Claim, Judgement, above, below, equal
+from dynascope.experiments.claims import Claim, Judgement, Kind, above, below, equal
 from dynascope.experiments.elastic.network_labels import STRENGTHS, averaged, by_share
 from dynascope.experiments.elastic.network_training import (
     SMALL,
@@ -275,8 +275,9 @@ def _twice(
 ) -> list[Claim]:
     """A claim on as many updates as the source's text states, and one on as many as its code makes."""
     stated = {name: statement, f"{name}-code": "so it does after as many iterations as the source's code makes"}
-    parts = zip(stated.items(), _LENGTHS, whys, strict=True)
-    return [unsettled(*each, partial(judge, until=until), source, why=why) for each, until, why in parts]
+    kinds: tuple[Kind, Kind] = ("printed", "own")
+    parts = zip(stated.items(), _LENGTHS, kinds, whys, strict=True)
+    return [unsettled(*each, partial(judge, until=until), source, kind, why=why) for each, until, kind, why in parts]
 
 
 EXPERIMENT = Experiment(
@@ -314,6 +315,7 @@ EXPERIMENT = Experiment(
             "class means move towards their labels below 2/3 wrong labels, away beyond",
             _margin,
             elastic(figure="4"),
+            "own",
         ),
         *_twice(
             "elastic-fig4c-crosses",

@@ -4,7 +4,7 @@ Pairwise, along one direction for all, at one time and for all later times.
 """
 
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise, permutations
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from scipy.optimize import linprog
 
 from dynascope import plots
-from dynascope.experiments.claims import Claim, Judgement, above, below, equal
+from dynascope.experiments.claims import Claim, Judgement, above, below, corrected, equal
 from dynascope.experiments.elastic.separation import rare
 from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
 from dynascope.experiments.sources import elastic
@@ -48,7 +48,10 @@ def run(config: Config) -> xr.Dataset:
         0.0, 6.0, (config.clouds, 1, 1, 1)
     ) * (np.array([[1.0, 0.0], [-0.5, 0.9], [-0.5, -0.9]])[:, None] / 2)
     decided = [[pairwise_separable(each), _by_program(each)] for each in clouds]
-    return shares.assign(decided=(("cloud", "way"), decided)).assign_coords(time=times)
+    held = xr.Dataset(
+        {"own_only": (("cloud", "definition"), [_own_only(random, config.samples) for _ in range(config.clouds)])}
+    )
+    return shares.assign(decided=(("cloud", "way"), decided)).assign_coords(time=times).merge(held)
 
 
 def _follow(config: Config, index: float, times: np.ndarray) -> xr.Dataset:
@@ -80,9 +83,30 @@ def _by_program(cloud: Float[np.ndarray, "class sample feature"]) -> bool:
     """(C.1) for all pairs as a linear program: ν and c with ν·x ≥ c + 1 on one side, ≤ c − 1 on the other."""
     for one, two in combinations(cloud, 2):
         rows = np.concatenate([np.c_[-one, np.ones(len(one))], np.c_[two, -np.ones(len(two))]])
-        if linprog(np.zeros(3), rows, -np.ones(len(rows)), bounds=(None, None)).status != 0:
+        if linprog(np.zeros(rows.shape[1]), rows, -np.ones(len(rows)), bounds=(None, None)).status != 0:
             return False
     return True
+
+
+def _own_only(random: np.random.Generator, samples: int) -> list[bool]:
+    """Whether three classes at rest part in pairs, and whether along one direction.
+
+    Two of them spread so far, each where another lies apart from the first, that one direction would have to be the
+    third axis, along which the first two classes lie together.
+    """
+    centres, spread = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 1]]), np.full((3, 3), 0.05)
+    spread[1, 1] = spread[2, 0] = 50.0
+    cloud = centres[:, None] + spread[:, None] * random.standard_normal((_CLASSES, samples, 3))
+    return [_by_program(cloud), _along_one(cloud)]
+
+
+def _along_one(cloud: Float[np.ndarray, "class sample feature"]) -> bool:
+    """Whether classes fill disjoint intervals along some direction: a linear program for each order of them."""
+    for order in permutations(cloud):
+        rows = np.concatenate([(low[:, None] - high).reshape(-1, cloud.shape[-1]) for low, high in pairwise(order)])
+        if linprog(np.zeros(cloud.shape[-1]), rows, -np.ones(len(rows)), bounds=(None, None)).status == 0:
+            return True
+    return False
 
 
 def _from_then_on(apart: np.ndarray) -> np.ndarray:
@@ -115,14 +139,21 @@ def _uniform(record: xr.Dataset, kind: str) -> Judgement:
     return equal(stay[half], 1.0, rare(record), note=note)
 
 
+def _increasing(record: xr.Dataset) -> Judgement:
+    """Classes at rest part at all times along their own directions, or along one, as they do at one time."""
+    own, one = record["own_only"].transpose("definition", "cloud").values.astype(bool)
+    note = "share of clouds at rest that part along one direction, of those that part in pairs; few do, by chance"
+    return corrected(one[own].mean(), 0.0, 0.1, published=1.0, note=note)
+
+
 def _implied(record: xr.Dataset) -> Judgement:
     """Cases in which a stronger kind holds and a weaker one does not, and in which only the weaker one does."""
     wrong, only = [], []
     for tail in _TAILS:
-        pairwise, own, one = (_values(record, tail, kind) for kind in _KINDS)
+        pairs, own, one = (_values(record, tail, kind) for kind in _KINDS)
         for weaker, stronger in (
-            (pairwise, own),
-            (pairwise, one),
+            (pairs, own),
+            (pairs, one),
             (one, _from_then_on(one)),
             (own, _from_then_on(own)),
         ):
@@ -192,8 +223,15 @@ EXPERIMENT = Experiment(
         ),
         Claim(
             "def-order",
-            "the definitions are increasingly strong: each implies the one before, and is not implied by it",
+            "Definitions C.3 and C.4 imply C.2, C.5 implies both, and none is implied by what it implies",
             _implied,
+            elastic(theorem="Definition C.1–C.5"),
+            "derived",
+        ),
+        Claim(
+            "def-increasing",
+            "they are of increasing strength: where C.4 holds, C.3 does",
+            _increasing,
             elastic(theorem="Definition C.1–C.5"),
         ),
         Claim(

@@ -127,6 +127,7 @@ EXPERIMENT = Experiment(
             "each of the four makes training richer than the default",
             _richer,
             layerwise(section="6.4.3"),
+            kind="own",  # of MLPs, as in that section: fig-6.5-richer
         ),
     ),
     picture=Panels(_draw, width=6.5, height=3.6),

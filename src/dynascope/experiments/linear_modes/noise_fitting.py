@@ -57,22 +57,29 @@ def _shares(square: np.ndarray, places: np.ndarray, inputs: np.ndarray, *, reach
     return square[at_data | at_mirror].sum(), own
 
 
+def _median_error(values: xr.DataArray) -> np.ndarray:
+    """Standard error of a median over trials, from the quartiles, as of Gaussian values."""
+    low, high = values.quantile([0.25, 0.75], "trial").values
+    return np.asarray(1.25 * (high - low) / 1.35 / np.sqrt(values.sizes["trial"]))
+
+
 def _shrinks(record: xr.Dataset) -> Judgement:
-    median = record["energy"].median("trial").values  # the mean diverges
-    listed = ", ".join(f"{value:.3g}" for value in median)
-    return below(median[1:] / median[:-1], 1.0, note=f"medians {listed} for unit noise")
+    logs: xr.DataArray = np.log(record["energy"])  # type: ignore[assignment]
+    median, error = logs.median("trial").values, _median_error(logs)  # the mean diverges
+    listed = ", ".join(f"{value:.3g}" for value in np.exp(median))
+    falls = Estimate(np.diff(median), np.hypot(error[1:], error[:-1]), record.sizes["trial"])
+    return below(falls, 0.0, note=f"changes of its logarithm; medians {listed} for unit noise")
 
 
 def _benign(record: xr.Dataset) -> Judgement:
     energy, samples = record["energy"].isel(features=-1), record.sizes["sample"]
     *others, gaussian = samples / (record["features"].values - samples - 1)
-    low, high = energy.quantile([0.25, 0.75], "trial").values
-    error = 1.25 * (high - low) / 1.35 / np.sqrt(record.sizes["trial"])  # of a median
     note = (
         "15 %: inputs or mirror images that come close raise it; with 100 and 400 features they dominate "
         f"(Gaussian features would give {', '.join(f'{value:.3g}' for value in others)})"
     )
-    return equal(Estimate(energy.median("trial").values, error), gaussian, 0.15 * gaussian, note=note)
+    median = Estimate(energy.median("trial").values, _median_error(energy))
+    return equal(median, gaussian, 0.15 * gaussian, note=note)
 
 
 def _mirrored(record: xr.Dataset) -> Judgement:

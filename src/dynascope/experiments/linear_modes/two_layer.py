@@ -162,6 +162,7 @@ EXPERIMENT = Experiment(
             "a small start is as an aligned one with α_i²(0) = u_iᵀ W₁W₂ v_i",
             _small,
             layerwise(section="A.2.3"),
+            kind="derived",  # "approximately", with the α_i of (3.15)
         ),
         Claim(
             "eqA.29-conserved",

@@ -154,5 +154,5 @@ EXPERIMENT = NetworkExperiment(
     picture=side_by_side(2),
     smoke={**_LAPTOP, "samples": 40, "epochs": 10, "full_epochs": 40, "width": 32, "seeds": 4},
     laptop=_LAPTOP,
-    adapted="batch sizes and slopes, which the source leaves out",
+    adapted="batch sizes, slopes and epochs, which the source leaves out",
 )

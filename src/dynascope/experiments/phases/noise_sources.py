@@ -13,7 +13,7 @@ import xarray as xr
 from jaxtyping import Float, Int
 from scipy.special import softmax
 
-from dynascope.experiments.claims import Claim, Judgement, equal
+from dynascope.experiments.claims import Claim, Judgement, below, equal
 from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
 from dynascope.experiments.sources import spring_block
 from dynascope.statistics.errors import Estimate, over_trials
@@ -21,6 +21,7 @@ from dynascope.statistics.errors import Estimate, over_trials
 BATCH, DROPOUT = range(2)
 FACTORS = ((1, 1), (2, 2), (2, 1))  # of the learning rate, and of what then keeps the noise: the batch, or 1/dropout
 _FINITE = 0.15  # of log₂: what steps of finite size may add
+_NEGLIGIBLE = 0.1  # beside the noise of w₁
 _CLASSES = 3.0  # over M (1 − p), of a drift or a variance: what M classes, not many more, may add
 
 
@@ -208,6 +209,12 @@ def _others(record: xr.Dataset) -> Judgement:
     return equal(ratio, 1 / (1 - p), _finite(record), rival=0.0, note=note)
 
 
+def _single(record: xr.Dataset) -> Judgement:
+    classes = settings(record).classes
+    note = f"largest variance of any other weight over that of w₁, {classes} classes"
+    return below(over_trials(record["largest"] / record["variance"]), _NEGLIGIBLE, note=note)
+
+
 def _draw_spread(record: xr.Dataset, ax: Axes) -> None:
     """Variances in units of that of the first setting."""
     ratio = record["spread"] / record["spread"].isel(setting=0).mean("trial")
@@ -254,6 +261,7 @@ EXPERIMENT = Experiment(
         ),
         Claim("s7-label-drift", "labels reset with chance p, many classes: w₁ drifts by 1 − t₁/(1 − p)", _label_drift),
         Claim("s7-label-variance", "its steps have the variance p/(1 − p), in units of η²", _label_variance),
+        Claim("s7-label-single", "the noise of any single other weight is negligible: below a tenth of it", _single),
         Claim(
             "s7-label-others",
             "steps of the other weights, each negligible, have together 1/(1 − p) times the variance of w₁",

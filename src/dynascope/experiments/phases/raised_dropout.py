@@ -107,6 +107,7 @@ EXPERIMENT = NetworkExperiment(
             "much dropout, added later, makes the test accuracy worse again",
             _worse,
             spring_block(figure="6", section="S2"),
+            kind="derived",  # the source says so of what happens at once
             settles_at="paper",
             why=("fig-6-worse-early, it is so at first and comes back",),
         ),
@@ -115,7 +116,6 @@ EXPERIMENT = NetworkExperiment(
             "it does so at once: a tenth of a stage after it is added",
             _worse_early,
             spring_block(figure="6", section="S2"),
-            kind="derived",
             settles_at="paper",
         ),
     ),

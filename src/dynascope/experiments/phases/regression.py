@@ -9,7 +9,7 @@ import xarray as xr
 
 from dynascope import networks
 from dynascope.data.tables import diabetes
-from dynascope.experiments.claims import Claim, Judgement, above, below
+from dynascope.experiments.claims import Claim, Judgement, above, below, not_run
 from dynascope.experiments.phases.curves import NetworkExperiment, Training, curves, side_by_side
 from dynascope.experiments.phases.load_curves import Images, batches, data_set, numbers, packs_of
 from dynascope.experiments.phases.shapes import bend, best_where_straight, straight
@@ -95,6 +95,14 @@ def _better(record: xr.Dataset, *, kind: int) -> Judgement:
     return below(over_trials(error[straightest] - error[0]), 0.0, note=note)
 
 
+def _most(record: xr.Dataset) -> Judgement:
+    straightness = straight(record["load"][TABLE])
+    chosen, error = int(straightness.mean("trial").values.argmax()), record["score"][TABLE]
+    falls = np.stack([(each[chosen] - each[-1]).values for each in (error / error[0].mean(), straightness)])
+    note = f"of the straightest, at {record['label'].values[TABLE, chosen]}, less those with most: error, then R²"
+    return above(over_trials(falls), 0.0, note=note)
+
+
 def _best(record: xr.Dataset, *, kind: int) -> Judgement:
     error = record["score"][kind]
     return best_where_straight(
@@ -127,15 +135,30 @@ EXPERIMENT = NetworkExperiment(
             "on the diabetes data the straightest curve has a lower test error than without dropout",
             partial(_better, kind=TABLE),
             _TABLE,
+            kind="derived",  # most dropouts do
             settles_at="paper",
         ),
         Claim(
             "fig-s15-best",
             f"on the diabetes data no dropout has a test error {_LESS} than that with the straightest curve",
             partial(_best, kind=TABLE),
-            _TABLE,
-            kind="derived",  # "the straighter line shows better generalization": the bound is ours
+            _TABLE,  # "the straighter line shows better generalization"
             settles_at="paper",
+            why=("fig-s15-most, the more dropout the less error, whatever the curve",),
+        ),
+        Claim(
+            "fig-s15-most",
+            "on the diabetes data the most dropout has a lower test error than the straightest curve, itself less straight",
+            _most,
+            _TABLE,
+            kind="own",
+            settles_at="paper",
+        ),
+        Claim(
+            "fig-s15b",
+            "on the critical temperatures of superconductors learning rates bend load curves likewise",
+            lambda record: not_run("the table of superconductors is not at hand"),
+            spring_block(figure="S15(b)"),
         ),
         Claim(
             "fig-s16-concave",
@@ -161,6 +184,7 @@ EXPERIMENT = NetworkExperiment(
             "on images with one-hot targets the straightest curve has a lower test error than without dropout",
             partial(_better, kind=IMAGES),
             _IMAGES,
+            kind="derived",
             settles_at="paper",
         ),
         Claim(

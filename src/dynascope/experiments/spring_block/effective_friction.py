@@ -128,6 +128,7 @@ EXPERIMENT = Experiment(
             "mu-eff-value",
             "μ_eff(Δd) = k Δd − g(k Δd)/P(move) is the mean friction on a moving block",
             lambda record: equal(recorded(record, "drawn"), record["closed"], note="random cases"),
+            kind="derived",  # the closed form is ours
         ),
         Claim(
             "mu-eff-sign", "E[σ(k Δd + s ζ) − k Δd | σ ≠ 0], as printed, tends to +(μ→ − μ←)/2 for strong noise", _sign

@@ -149,6 +149,7 @@ EXPERIMENT = Experiment(
                 f"the chain {numbers} settles at Δd = (μ→ − μ←)/(2k), at every noise level",
                 partial(_settles, dynamics=dynamics),
                 spring_block(equation="7"),
+                kind="derived" if dynamics == "langevin" else "printed",  # there the source speaks of decaying noise
             )
             for dynamics, numbers in (
                 ("overdamped", "(5)"),
