@@ -230,13 +230,18 @@ def test_claims_on_grokking():
     assert verdicts("grokking", grokked((0.9, 0.9), 0.95, (0.6, 0.2)))["fig-6.5a-grokking"] == "not reproduced"
     assert verdicts("grokking", grokked((0.8, 0.9), 0.8, (0.6, 0.2)))["fig-6.5-removed"] == "not reproduced"
     assert verdicts("grokking", grokked((0.4, 0.9), 0.8, (0.2, 0.6)))["fig-6.5-richer"] == "not reproduced"
+    soon = grokked((0.4, 0.9), 0.8, (0.6, 0.2)).assign_coords(step=[0, 88, 107])
+    assert verdicts("grokking", soon)["fig-6.5a-grokking"] == "not reproduced"
+    never = grokked((0.4, 0.9), 0.8, (0.6, 0.2))
+    never["accuracy"].loc[{"row": list(TABLE)[1:], "probe": "train"}] = 0.9
+    assert verdicts("grokking", never)["fig-6.5-removed"] == "not determined"
 
 
 def test_levers_that_do_nothing_are_caught(monkeypatch):
     """Networks really trained, with every row of the table set to the default's scales."""
     monkeypatch.setattr(grokking, "TABLE", dict.fromkeys(TABLE, TABLE["default"]))
     experiment = find("regimes/grokking")
-    quick = dataclasses.replace(experiment.settings("smoke"), steps=400, records=6, width=24)
+    quick = dataclasses.replace(experiment.settings("smoke"), records=10)
     found = verdicts("grokking", experiment.record(quick))
     assert found["fig-6.5-removed"] == found["fig-6.5-richer"] == "not reproduced"
 
@@ -266,6 +271,10 @@ def test_claims_on_modular_division():
     wrong = modular((0.99, 1.0), (0.05, 0.5))
     wrong["kappa"] = 1 - wrong["kappa"]
     assert set(verdicts("modular_division", wrong).values()) == {"not reproduced"}
+    chance = modular((0.5, 0.57), (0.5, 0.05))  # the best of many steps at which nothing changes
+    assert verdicts("modular_division", chance)["fig-6.4-grokking"] == "not reproduced"
+    soon = record.assign_coords(step=[0, 50, 59])
+    assert verdicts("modular_division", soon)["fig-6.4-grokking"] == "not reproduced"
     behind = record.copy(deep=True)  # networks that have not grokked by then do not count
     behind["accuracy"][-2:, -1] = 0.5
     behind["strong_kappa"][1, -2:] = 0.9

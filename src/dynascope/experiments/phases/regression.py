@@ -148,7 +148,7 @@ EXPERIMENT = NetworkExperiment(
         ),
         Claim(
             "fig-s15-most",
-            "on the diabetes data the most dropout has a lower test error than the straightest curve, itself less straight",
+            "on the diabetes data the most dropout has a lower test error than the straightest curve, itself more bent",
             _most,
             _TABLE,
             kind="own",

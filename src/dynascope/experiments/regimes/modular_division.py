@@ -14,10 +14,10 @@ from dynascope import networks, plots
 from dynascope.data import modular_arithmetic
 from dynascope.experiments.claims import Claim, Judgement, above, below, not_run
 from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
-from dynascope.experiments.regimes.grokking import FITTED, when_fitted
+from dynascope.experiments.regimes.grokking import FITTED, delay, when_fitted
 from dynascope.experiments.sources import layerwise
 from dynascope.measure import minimum_feature_distance
-from dynascope.statistics.errors import over_trials
+from dynascope.statistics.errors import over_trials, side_by_side
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,7 @@ class Seen(NamedTuple):
     after: xr.Dataset
     kappa: xr.DataArray  # (moment, trial), without faint directions of the outputs
     late: xr.DataArray  # (trial), test accuracy at the later moment
+    delay: xr.DataArray  # (trial), from the training set to the test equations
     judged: bool
     counted: str  # when, and which directions
 
@@ -115,16 +116,20 @@ def read(record: xr.Dataset) -> Seen:
     share = 100 * float(record["variance_share"])
     counted = f"steps {early} and {late}; directions that hold {share:g} % of the outputs' variance"
     judged = settings(record).modulus >= _JUDGED_FROM
-    end = record["accuracy"].sel(probe="test").isel(step=-1)
+    test = record["accuracy"].sel(probe="test")
+    end = test.isel(step=-1)
     counted += f", fig-6.4-all-directions has all; {int((end >= FITTED).sum())} of {end.size} networks have grokked"
-    return Seen(before, after, record["strong_kappa"], end, judged, counted)
+    return Seen(before, after, record["strong_kappa"], end, delay(test, before), judged, counted)
 
 
 def _grokked(seen: Seen) -> Judgement:
+    """Low is below half of the best accuracy; much later is after twice as many steps."""
+    low = over_trials(seen.after["accuracy"] / 2 - seen.before["accuracy"])
     note = (
-        f"best accuracy less that at training accuracy {FITTED}, test equations, {seen.after.sizes['trial']} networks"
+        f"half of the best accuracy less that at training accuracy {FITTED}, test equations; log₂ of how many times "
+        f"longer than that half of the rest takes; {seen.after.sizes['trial']} networks"
     )
-    return above(over_trials(seen.after["accuracy"] - seen.before["accuracy"]), 0.05, note=note)
+    return above(side_by_side(low, over_trials(seen.delay)), [0.0, 1.0], note=note)
 
 
 def _change(seen: Seen, name: str, sign: float, what: str) -> Judgement:
