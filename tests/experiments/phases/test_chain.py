@@ -66,7 +66,8 @@ def test_frictions_that_the_path_does_not_tell_leave_the_claim_undetermined():
 
 
 @pytest.mark.parametrize(
-    ("right", "verdict"), [(0.2, "reproduced"), (-0.2, "not reproduced"), (np.nan, "not determined")]
+    ("right", "verdict"),
+    [(0.2, "reproduced"), (0.001, "not reproduced"), (-0.2, "not reproduced"), (np.nan, "not determined")],
 )
 def test_what_a_path_without_noise_tells_is_its_friction_to_the_right(right, verdict):
     """μ→ − μ← of (b) is not told, that of (d) is −0.3."""

@@ -148,10 +148,14 @@ def _rougher(record: xr.Dataset) -> Judgement:
 
 
 def _rougher_as_told(record: xr.Dataset) -> Judgement:
-    """The friction that bends a chain's curve: μ→ without noise (6), half of μ→ − μ← in strong noise (7)."""
+    """The friction that bends a chain's curve: μ→ without noise (6), half of μ→ − μ← in strong noise (7).
+
+    No fit has a μ→ below 0, so that a convex curve with noise is not enough: the one without noise must tell of some.
+    """
     (first, error), (last, other) = _number(record, "friction_right", 0), _number(record, "friction_difference", 2)
     note = f"{first:.3f} ± {2 * error:.3f} less half of {last:.3f} ± {2 * other:.3f}"
-    return above(Estimate(first - last / 2, math.hypot(error, other / 2), record.sizes["trial"]), 0.0, note=note)
+    lead, errors = [first - last / 2, first], [math.hypot(error, other / 2), error]
+    return above(Estimate(np.array(lead), np.array(errors), record.sizes["trial"]), 0.0, note=note)
 
 
 def _draw_ends(record: xr.Dataset, ax: Axes) -> None:

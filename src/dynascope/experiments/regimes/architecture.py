@@ -15,7 +15,7 @@ from dynascope.experiments.sources import layerwise
 
 TABLE, NORMED = ("ResNet18", "VGG16"), "MLP with batch norm"
 FCN, FCN_NORMED, RESIDUAL = (f"{name} on CIFAR-10" for name in ("FCN", "FCN with batch norm", "ResNet18"))
-# without batch norm the squared loss would leave the network untrained; this is the thesis's loss and weight decay
+# without batch norm the squared loss would leave the network untrained; weight decay is the thesis's
 _CROSS_ENTROPY: dict[str, Any] = {"loss": "cross_entropy", "learning_rate": 0.05, "weight_decay": 1e-3}
 
 
