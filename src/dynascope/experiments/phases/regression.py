@@ -158,7 +158,7 @@ EXPERIMENT = NetworkExperiment(
             "fig-s15b",
             "on the critical temperatures of superconductors learning rates bend load curves likewise",
             lambda record: not_run("the table of superconductors is not at hand"),
-            spring_block(figure="S15(b)"),
+            spring_block(figure="S15"),
         ),
         Claim(
             "fig-s16-concave",
