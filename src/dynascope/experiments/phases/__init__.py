@@ -24,6 +24,7 @@ NAMES = (
     "depth",
     "rates",
     "regression",
+    "diabetes",
     "normalisation",
     "convolutional",
     "raised_dropout",
