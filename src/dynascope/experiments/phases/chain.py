@@ -220,7 +220,7 @@ EXPERIMENT = NetworkExperiment(
         ),
         Claim(
             "fig-4-chain-told",
-            "what the paths tell of it does: μ→ of (b), all that holds a chain without noise, is larger than half of "
+            "what the paths tell of it does: μ→ of (b), all that holds a chain without noise, exceeds 0 and half of "
             "μ→ − μ← of (d), all that strong noise leaves",
             _rougher_as_told,
             spring_block(equation="6, 7", figure="4"),
