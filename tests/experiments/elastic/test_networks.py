@@ -18,7 +18,7 @@ from dynascope.experiments.elastic import (
     network_projection,
 )
 from dynascope.experiments.elastic.network_imitation import IMITATION, MARGINS
-from dynascope.experiments.elastic.network_training import Training, clear_from, record_steps
+from dynascope.experiments.elastic.network_training import READINGS, Training, clear_from, record_steps
 from dynascope.experiments.registry import find
 from dynascope.imitation.judging import published_paths
 from dynascope.models.elastic.mean_path import logit_path
@@ -222,6 +222,10 @@ def test_a_loss_that_ends_above_its_start_has_an_onset_where_it_falls(smoke):
     assert np.isnan(course_claims._onset(record.assign(loss=record["loss"].isel(step=0) + 0 * record["loss"])))
 
 
+ENDS = ("", "_low", "_high")
+READ_APART = xr.DataArray(15.0 * np.arange(1, len(READINGS) + 1), {"reading": list(READINGS)}, "reading")
+
+
 def ends(share):
     """How often the L-model with its own strengths finds all classes; 0.4 with any others."""
     names = [f"{strengths} in {model}" for strengths, model in network_imitation._SIMULATED]
@@ -235,6 +239,7 @@ def ends(share):
         ("fig3-inter-code", {"inter_below": 0.9, "inter_below_shuffled": 0.5}, {"inter_below_shuffled": 0.95}),
         ("fig3-inter-logits", {"inter_below": 1.0, "inter_below_shuffled": 0.5}, {"inter_below": 0.4}),
         ("fig3-pole", {}, {"class_mean": 0.0}),
+        ("fig3-similar-intra", {f"integrated_intra{end}": 20.0 for end in ENDS}, {"integrated_intra": READ_APART}),
         ("fig4c-separable", {}, {"mean_growth": 0.5}),
         ("fig4c-separable", {}, {"mean_growth": -20.0}),
         ("fig4c-fitted", {"growth": lambda step: (1 + step) ** 0.4}, {"growth": lambda step: -1 / (1 + step)}),
