@@ -321,7 +321,13 @@ _COURSE = (
         why=("fig3-similar, it is A − B that they agree on",),
     ),
     Claim("fig3-similar", "late in training both models give similar A − B", _similar, _FIG_3, "derived"),
-    unsettled("fig3-wild", "early in training the L-model, as printed, is wilder than the I-model", _wild, _FIG_3),
+    unsettled(
+        "fig3-wild",
+        "early in training the L-model, as printed, is wilder than the I-model",
+        _wild,
+        _FIG_3,
+        why=("fig3-pole, it passes a pole there, and how near is chance",),
+    ),
     unsettled(
         "fig4c-separable",
         "classes that part have α − β with a tail index below 1",
