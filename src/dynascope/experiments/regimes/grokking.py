@@ -192,13 +192,14 @@ EXPERIMENT = Experiment(
             "by default the network fits its training set long before it generalizes",
             _grokked,
             layerwise(figure="6.5(a)"),
+            settles_at="laptop",  # as those that follow: of four networks the spread decides
         ),
         Claim(
             "fig-6.5-removed",
             "with any of the four techniques the network generalizes better by the time that it fits its training set",
             lambda seen: above(*_levers(seen.then), note="test accuracy at that moment, beside the default's"),
             layerwise(figure="6.5(b), 6.5(c), 6.5(d), 6.5(e)", table="6.1"),
-            settles_at="laptop",  # as the next one: of four networks the spread decides
+            settles_at="laptop",
         ),
         Claim(
             "fig-6.5-richer",
