@@ -68,7 +68,7 @@ EXPERIMENT = NetworkExperiment(
             partial(best, kind=0),
             # "the straighter line shows better generalization"
             settles_at="paper",
-            why=("fig-s15-most, the more dropout the less error, whatever the curve",),
+            why=("fig-s15-most, the most dropout errs least, though its curve is bent",),
         ),
         Claim(
             "fig-s15-most",
