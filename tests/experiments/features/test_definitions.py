@@ -70,5 +70,7 @@ def test_another_operator_is_caught(failed):
     record = experiment.record(replace(experiment.settings("smoke"), draws=2))
     spoilt = record.assign(eigenvalues=record["eigenvalues"] * (1 + 1e-6))
     assert failed(experiment.name, spoilt) - failed(experiment.name, record) == {"def-1-eigenspaces"}
+    alike = record.assign(trace_few=0 * record["trace_few"])
+    assert failed(experiment.name, alike) - failed(experiment.name, record) == {"s4-linear-layers"}
     squared = record.assign(utilization_printed=record["utilization"])  # no erratum where nothing differs
     assert failed(experiment.name, squared) - failed(experiment.name, record) == {"eq-2.5-utilization"}
