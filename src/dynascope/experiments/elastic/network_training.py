@@ -198,13 +198,19 @@ def at_end(record: xr.Dataset, name: str) -> Estimate:
     return Estimate(value, (high - low) / 3.92)
 
 
-def recorded(judge: Callable[[xr.Dataset], Judgement], name: str) -> Callable[[xr.Dataset], Judgement]:
-    """Judge records that hold such a variable; those of earlier runs stay unjudged.
+def recorded(judge: Callable[[xr.Dataset], Judgement], name: str, **at: str) -> Callable[[xr.Dataset], Judgement]:
+    """Judge records that hold such a variable, at these labels too; those of earlier runs stay unjudged.
 
     >>> recorded(lambda record: Judgement("reproduced"), "error")(xr.Dataset()).verdict
     'not run'
     """
-    return lambda record: judge(record) if name in record else not_run(f"the record lacks {name}: run it again")
+
+    def judged(record: xr.Dataset) -> Judgement:
+        if name in record and all(label in record[dim] for dim, label in at.items()):
+            return judge(record)
+        return not_run(f"the record lacks {', '.join([name, *at.values()])}: run it again")
+
+    return judged
 
 
 def label_steps(ax: Axes, ylabel: str) -> None:

@@ -83,7 +83,7 @@ def _by_program(cloud: Float[np.ndarray, "class sample feature"]) -> bool:
     """(C.1) for all pairs as a linear program: ν and c with ν·x ≥ c + 1 on one side, ≤ c − 1 on the other."""
     for one, two in combinations(cloud, 2):
         rows = np.concatenate([np.c_[-one, np.ones(len(one))], np.c_[two, -np.ones(len(two))]])
-        if linprog(np.zeros(rows.shape[1]), rows, -np.ones(len(rows)), bounds=(None, None)).status != 0:
+        if not _solvable(rows):
             return False
     return True
 
@@ -104,9 +104,14 @@ def _along_one(cloud: Float[np.ndarray, "class sample feature"]) -> bool:
     """Whether classes fill disjoint intervals along some direction: a linear program for each order of them."""
     for order in permutations(cloud):
         rows = np.concatenate([(low[:, None] - high).reshape(-1, cloud.shape[-1]) for low, high in pairwise(order)])
-        if linprog(np.zeros(cloud.shape[-1]), rows, -np.ones(len(rows)), bounds=(None, None)).status == 0:
+        if _solvable(rows):
             return True
     return False
+
+
+def _solvable(rows: Float[np.ndarray, "row unknown"]) -> bool:
+    """Whether some x has rows @ x ≤ −1, by a linear program."""
+    return bool(linprog(np.zeros(rows.shape[1]), rows, -np.ones(len(rows)), bounds=(None, None)).status == 0)
 
 
 def _from_then_on(apart: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import xarray as xr
 from dynascope.data.tables import diabetes
 from dynascope.experiments.claims import Claim, Judgement, above, not_run
 from dynascope.experiments.phases.curves import NetworkExperiment, Training, curves, side_by_side
-from dynascope.experiments.phases.regression_runs import NAMES, best, better, concave, convex, fitted
+from dynascope.experiments.phases.regression_runs import NAMES, best, better, concave, convex, fitted, straightest
 from dynascope.experiments.phases.shapes import straight
 from dynascope.experiments.sources import spring_block
 from dynascope.statistics.errors import over_trials
@@ -32,8 +32,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 def _most(record: xr.Dataset) -> Judgement:
-    straightness = straight(record["load"][0])
-    chosen, error = int(straightness.mean("trial").values.argmax()), record["score"][0]
+    chosen, straightness, error = straightest(record, kind=0), straight(record["load"][0]), record["score"][0]
     falls = np.stack([(each[chosen] - each[-1]).values for each in (error / error[0].mean(), straightness)])
     note = f"of the straightest, at {record['label'].values[0, chosen]}, less those with most: error, then R²"
     return above(over_trials(falls), 0.0, note=note)

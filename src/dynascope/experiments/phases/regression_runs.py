@@ -62,12 +62,16 @@ def flatter(record: xr.Dataset, *, kind: int) -> Judgement:
     return below(over_trials(bends[-1] - bends[0]), 0.0)
 
 
+def straightest(record: xr.Dataset, *, kind: int) -> int:
+    """Place of the setting whose curves are straightest."""
+    return int(straight(record["load"][kind]).mean("trial").values.argmax())
+
+
 def better(record: xr.Dataset, *, kind: int) -> Judgement:
     """Test error of the straightest curve, below that at the first setting."""
-    straightest = int(straight(record["load"][kind]).mean("trial").values.argmax())
-    error = record["score"][kind]
-    note = f"the straightest is at {record['label'].values[kind, straightest]}"
-    return below(over_trials(error[straightest] - error[0]), 0.0, note=note)
+    chosen, error = straightest(record, kind=kind), record["score"][kind]
+    note = f"the straightest is at {record['label'].values[kind, chosen]}"
+    return below(over_trials(error[chosen] - error[0]), 0.0, note=note)
 
 
 def best(record: xr.Dataset, *, kind: int) -> Judgement:
