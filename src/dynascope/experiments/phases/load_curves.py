@@ -223,7 +223,7 @@ def run_grid(
 
 
 def packs_of(members: Sequence[Any], features: int, weights: int) -> Iterator[Sequence[Any]]:
-    """Packs of networks to train side by side: what keeps a CPU's cache warm, and a GPU busy.
+    """Packs of networks to train side by side: what keeps a CPU's cache warm, and a GPU busy. No networks are one pack.
 
     features, weights: of one network; features of all samples of a batch in all layers
 
@@ -232,6 +232,7 @@ def packs_of(members: Sequence[Any], features: int, weights: int) -> Iterator[Se
     """
     on_cpu = networks.device(None) == "cpu"
     at_once = max(1, int(_VALUES // features if on_cpu else _BYTES // _bytes(features, weights)))
-    size = -(-len(members) // -(-len(members) // at_once))  # packs of one size are compiled once
-    for begin in range(0, len(members), size):
-        yield members[begin : begin + size]
+    packs = max(1, -(-len(members) // at_once))
+    size = -(-len(members) // packs)  # packs of one size are compiled once
+    for index in range(packs):
+        yield members[index * size : (index + 1) * size]
