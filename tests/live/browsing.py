@@ -10,10 +10,11 @@ import time
 from pathlib import Path
 
 from selenium import webdriver
-from selenium.common.exceptions import WebDriverException
+from selenium.common.exceptions import TimeoutException, WebDriverException
 from selenium.webdriver.common.actions.action_builder import ActionBuilder
 
 LONG, AGAIN = 120.0, 5.0  # seconds that anything may take on a machine under load, and after which a click is repeated
+TRIES = 3  # to load a page, each with its part of those seconds
 # all text that can be seen, below shadow roots too
 TEXT = """
 const all = (node) => node.nodeType === 3 ? node.data : ["STYLE", "SCRIPT"].includes(node.nodeName) ? "" :
@@ -76,7 +77,7 @@ def open_chromium(folder):
     if not options.binary_location or driver is None:
         raise FileNotFoundError("neither chromium and chromedriver nor Chrome is installed")
     opened = webdriver.Chrome(options, webdriver.ChromeService(driver))
-    opened.set_page_load_timeout(LONG)
+    opened.set_page_load_timeout(LONG / TRIES)
     return opened
 
 
@@ -95,7 +96,12 @@ class Browser:
         return self.driver.get_log("browser"), self.driver.get_log("performance")
 
     def open(self, address):
-        self.driver.get(address)
+        """Load a page; in a new tab where chromedriver has lost the one before, as it now and then does under load."""
+        for _ in range(1, TRIES):
+            with contextlib.suppress(TimeoutException):
+                return self.driver.get(address)
+            self.driver.switch_to.new_window("tab")
+        return self.driver.get(address)
 
     def ask(self, script, *arguments):
         return self.driver.execute_script(script, *arguments)

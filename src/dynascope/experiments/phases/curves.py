@@ -25,6 +25,12 @@ class Training:
     width: int = 100
     depth: int = 7
     seeds: int = 10
+
+
+@dataclass(frozen=True)
+class ImageTraining(Training):
+    """On which images: how large, and how many of each class."""
+
     data: str = "mnist"
     size: int = 10
     samples: int = 256

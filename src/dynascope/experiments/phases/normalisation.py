@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from dynascope.experiments.claims import Claim, Judgement, above, below
-from dynascope.experiments.phases.curves import NetworkExperiment, Training, curves, side_by_side
+from dynascope.experiments.phases.curves import ImageTraining, NetworkExperiment, curves, side_by_side
 from dynascope.experiments.phases.load_curves import run_grid
 from dynascope.experiments.phases.shapes import bend, bend_per_work, mean_work
 from dynascope.experiments.sources import spring_block
@@ -17,7 +17,7 @@ BATCH, CONSTANT = range(2)
 
 
 @dataclass(frozen=True)
-class Config(Training):
+class Config(ImageTraining):
     """ReLU networks with batch norm and with the fixed constants c_ℓ of (1), from the least noise to the most.
 
     First at the lowest learning rate of Figure 1(b) and for its 200 epochs, without dropout; then at several dropouts.

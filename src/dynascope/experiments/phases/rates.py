@@ -11,7 +11,7 @@ import xarray as xr
 from scipy.stats import chi2, norm
 
 from dynascope.experiments.claims import Claim, Judgement, above, below, equal
-from dynascope.experiments.phases.curves import NetworkExperiment, Training, curves, side_by_side
+from dynascope.experiments.phases.curves import ImageTraining, NetworkExperiment, curves, side_by_side
 from dynascope.experiments.phases.load_curves import PROBES, run_grid
 from dynascope.experiments.phases.shapes import bend, best_where_straight, straightest_inside
 from dynascope.experiments.sources import spring_block
@@ -23,7 +23,7 @@ NEXT = (0.9252, 0.9193, 0.9193)  # of these, that which each lies closest to
 
 
 @dataclass(frozen=True)
-class Config(Training):
+class Config(ImageTraining):
     """Networks at several learning rates, for as long as those of Figure 1(b)."""
 
     rates: tuple[float, ...] = (0.0001, 0.001, 0.01)

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from dynascope.experiments.claims import Claim
-from dynascope.experiments.phases.curves import NetworkExperiment, Training, curves, side_by_side
+from dynascope.experiments.phases.curves import ImageTraining, NetworkExperiment, curves, side_by_side
 from dynascope.experiments.phases.load_curves import data_set
 from dynascope.experiments.phases.regression_runs import NAMES, best, better, concave, convex, fitted, flatter
 from dynascope.experiments.sources import spring_block
@@ -17,7 +17,7 @@ DROPOUT, SLOPES = range(2)
 
 
 @dataclass(frozen=True)
-class Config(Training):
+class Config(ImageTraining):
     """Networks at several dropouts (S16(a)), and at as many slopes without dropout (S16(b))."""
 
     dropout: tuple[float, ...] = (0.0, 0.02, 0.05, 0.1, 0.2)
