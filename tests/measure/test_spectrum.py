@@ -243,6 +243,10 @@ BAD = {
         lambda: minimum_feature_distance(np.eye(9), np.ones(9), least_share=0.01),
         "outputs must differ between samples",
     ),
+    "much": (
+        lambda: minimum_feature_distance(np.eye(9), np.eye(9), least_share=1.5),
+        "least_share must be at most 1, got 1.5",
+    ),
     "nothing": (lambda: minimum_feature_distance(np.eye(9), np.zeros(9)), "outputs must not be 0 everywhere"),
     "lengths": (lambda: minimum_feature_distance(np.eye(9), np.ones(8)), "outputs must be .* for 9 samples"),
     "nan": (lambda: cka(np.eye(3) * np.nan, np.eye(3)), "features must be finite"),

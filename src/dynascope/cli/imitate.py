@@ -39,7 +39,7 @@ def imitate(
     geometry: Annotated[
         str, typer.Option(help="isotropic, logits, mixture, softmax, general, kernel; several as a,b; or all.")
     ] = "all",
-    procedure: Annotated[str, typer.Option(help="followed, or published (Euler, alignment by hand).")] = "followed",
+    procedure: Annotated[str, typer.Option(help="followed, or published (Euler, one scalar).")] = "followed",
     reference_time: Annotated[float | None, typer.Option(help="Where imitation begins; found if not given.")] = None,
     seed: Annotated[int, typer.Option(help="Of networks, splits, bootstrap and SDE.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for records, pictures and report.")] = Path("results/imitation"),

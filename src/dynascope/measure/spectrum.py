@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import xarray as xr
 
-from dynascope.checks import ArrayLike, flag, scalar
+from dynascope.checks import ArrayLike, flag, require, scalar
 from dynascope.measure.arrays import (
     BLOCK,
     Array,
@@ -136,6 +136,7 @@ def minimum_feature_distance(features: ArrayLike, outputs: ArrayLike, *, least_s
     True
     """
     least_share = scalar("least_share", least_share, at_least=0.0)
+    require("least_share", np.array(least_share), np.array(least_share <= 1), "be at most 1")
     with checked(features=features, outputs=outputs) as (xp, x, y):
         x = rows_of(xp, "features", x)
         y = _functions(xp, "outputs", xp.astype(y, xp.float64), x.shape[0])

@@ -130,6 +130,9 @@ def test_other_stages_are_caught(staged, failed):
     assert failed(SADDLES, staged.assign(rank=noisy)) == {"fig-2-rank", "fig-2-longer", "fig-2-isotropic"}
     ahead = staged["rank"].shift(time=-160, fill_value=3)
     assert "fig-2-rank" in failed(SADDLES, staged.assign(rank=ahead))
+    peaks = xr.where((staged["rank"].diff("time", label="upper") > 0).reindex_like(staged["rank"]), staged["rank"], 1)
+    assert "fig-2-rank" in failed(SADDLES, staged.assign(rank=peaks))  # it falls back at once
+    assert "fig-2-rank" in failed(SADDLES, staged.assign(rank=xr.where(staged["time"] > 55, 12, staged["rank"])))
     smooth = xr.zeros_like(staged["loss"]) + np.exp(-staged["time"] / 10)
     assert failed(SADDLES, staged.assign(loss=smooth)) == {"fig-2-plateaus", "fig-2-retained", "fig-2-longer"}
 

@@ -116,6 +116,12 @@ def test_claims_on_cases(name):
     assert "reproduced" not in {alike[claim] for claim in alike if claim not in beyond}
 
 
+def test_random_labels_after_which_networks_generalize_are_caught():
+    """Less than true labels, and far beyond chance."""
+    record = labelled("labels", cases(**RIGHT["labels"] | {"all random": (0.5, 0.02, 10, 10)}))
+    assert verdicts("labels", record)["fig-3.5-accuracy"] == "not reproduced"
+
+
 def test_features_that_concentrate_late_are_caught():
     record = cases(**RIGHT["architecture"])
     record["kappa"][:] = record["kappa"].values[..., ::-1, :] + 0.0

@@ -107,7 +107,6 @@ EXPERIMENT = NetworkExperiment(
             "much dropout, added later, makes the test accuracy worse again",
             _worse,
             spring_block(figure="6", section="S2"),
-            kind="derived",  # the source says so of what happens at once
             settles_at="paper",
             why=("fig-6-worse-early, it is so at first and comes back",),
         ),

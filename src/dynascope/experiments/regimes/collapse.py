@@ -99,4 +99,5 @@ EXPERIMENT = regime(
         ),
     ),
     smoke={"seeds": 4, "steps": 300},
+    adapted="10,000 images of MNIST; ResNet18 of width 8; fewer steps, more weight decay",
 )

@@ -224,15 +224,13 @@ def regime(
     run: Callable[[Recipe], xr.Dataset],
     claims: tuple[Claim, ...],
     *,
+    adapted: str,
     read: Callable[[xr.Dataset], Any] | None = None,
     smoke: Mapping[str, Any] | None = None,
     laptop: Mapping[str, Any] = LAPTOP,
     paper: Mapping[str, Any] = PAPER,
 ) -> Experiment:
     """Declare an experiment on networks that are trained by the recipe."""
-    adapted = "fewer images and steps, narrower networks, more weight decay"
-    if paper.get("data") == "cifar10":
-        adapted += "; CIFAR-10 averaged to 10 × 10 pixels, also for CIFAR-100"
     return Experiment(
         source,
         config,

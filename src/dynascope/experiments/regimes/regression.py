@@ -46,4 +46,5 @@ EXPERIMENT = regime(
         ),
     ),
     smoke={"train_per_class": 60, "steps": 500, "seeds": 6},
+    adapted="10,000 images; ResNet18 of width 8; fewer steps, more weight decay",
 )
