@@ -127,6 +127,16 @@ def test_a_failure_within_its_tolerance_is_told_from_one_beyond_it():
         assert ("within its tolerance" in row) == told
 
 
+def test_numbers_of_a_former_judge_say_so():
+    known = registry.find(NAME).unjudged()[0]
+    done = dataclasses.replace(known, expected=(0.0,), measured=(1.0,), tolerance=(0.1,), verdict="reproduced")
+    for former in ((), (done.id,)):
+        page = results.results_page({NAME: result(claims=(done,), former=former, commit="a" * 40, judged="b" * 40)}, ())
+        (row,) = (line for line in page.splitlines() if line.startswith(f"| reproduced | {done.id} |"))
+        assert ("by its former judge" in row) == bool(former)
+        assert f"{'a' * 10}, judged by {'b' * 10}" in page
+
+
 def test_a_claim_that_was_restated_counts_as_not_run():
     now = registry.find(NAME).unjudged()
     old = [dataclasses.replace(each, verdict="reproduced") for each in now]

@@ -42,6 +42,8 @@ class Result:
     commit: str = ""
     date: str = ""
     adapted: str | None = None  # how the settings differ from the paper's; None in files of version 0.1.0
+    judged: str = ""  # commit whose claims judged the record, if later than that of the run
+    former: tuple[str, ...] = ()  # claims that are judged more strictly now, when the record is not at hand any more
 
 
 def result_of(name: str, scale: str, record: xr.Dataset, claims: Sequence[Finding]) -> Result:
@@ -203,7 +205,9 @@ def results_page(results: Mapping[str, Result], pictures: Collection[str]) -> st
         "# Results",
         "Written by `dynascope results FOLDER … --out docs/results` from what `dynascope reproduce --out` and "
         "`dynascope verify --keep` left in folders. "
-        "A claim that does not reproduce stays in the table; so does one that was not run.",
+        "A claim that does not reproduce stays in the table; so does one that was not run. Numbers *by its former judge* "
+        "are of a run from before a claim was judged as strictly as it is now, whose record is not at hand any more: "
+        "by these the verdict should stay; the next run tells.",
         _counts(rows),
         "## Printed claims that do not reproduce",
         "A claim reproduces where it holds by more than its tolerance, which is three standard errors of these runs "
@@ -222,7 +226,7 @@ def results_page(results: Mapping[str, Result], pictures: Collection[str]) -> st
                     claim.kind,
                     claim.source,
                     claim.statement,
-                    summary(claim),
+                    summary(claim) + ("; by its former judge" if claim.id in result.former else ""),
                     _experiment(result),
                 )
                 for paper in (*PAPERS, OWN)
@@ -303,6 +307,7 @@ def _as_declared(result: Result) -> Result:
         adapted=html.escape(adapted, quote=False),
         hardware=html.escape(result.hardware, quote=False),
         commit=html.escape(result.commit, quote=False),
+        judged=html.escape(result.judged, quote=False),
     )
 
 
@@ -353,7 +358,9 @@ def _runs(results: Sequence[Result], pictures: Collection[str]) -> str:
             run.hardware,
             duration(run.seconds),
             "" if run.seed is None else str(run.seed),
-            run.commit[:10] + (" with changes" if run.commit.endswith("-dirty") else ""),
+            run.commit[:10]
+            + (" with changes" if run.commit.endswith("-dirty") else "")
+            + (f", judged by {run.judged[:10]}" if run.judged else ""),
         )
         picture = _linked(shown, run.name, pictures) if small in pictures else ""
         rows.append((picture, f"{run.title}<br>`{run.name}`<br>{run.source}", *facts))

@@ -50,12 +50,6 @@ WRONG = {
     ),
     "variance": ("mode_stationary", "stationary_moments", _swapped(variance=1.15), {"mode-eq18", "mode-eq18-sgd"}),
     "mode": ("mode_stationary", "stationary_moments", _swapped(mode=1.03), {"mode-eq17-mode"}),
-    "limit": (
-        "mode_stationary",
-        "diffusion",
-        lambda right, self, w: right(self, w) / np.asarray(w) ** 2,
-        {"mode-eq16-limit"},
-    ),
     "density": (
         "mode_stationary",
         "stationary_density",
@@ -73,6 +67,12 @@ def test_a_wrong_formula_is_caught(case, smoke, failed, monkeypatch):
     assert not expected & failed(f"deep_linear/{name}", record)
     monkeypatch.setattr(ModeEquation, method, lambda self, *a, **k: spoil(right, self, *a, **k))
     assert expected <= failed(f"deep_linear/{name}", record)
+
+
+def test_an_exponent_that_stays_finite_near_zero_is_caught(smoke, failed):
+    record = smoke("deep_linear/mode_stationary")[0]
+    for wrong in (0 * record["decade"], 1.01 * record["decade"]):
+        assert failed("deep_linear/mode_stationary", record.assign(decade=wrong)) == {"mode-eq16-limit"}
 
 
 def test_a_wrong_equation_is_caught(smoke, failed, monkeypatch):

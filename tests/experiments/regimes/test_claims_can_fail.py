@@ -124,7 +124,18 @@ def test_random_labels_after_which_networks_generalize_are_caught():
 
 def test_features_that_concentrate_late_are_caught():
     record = cases(**RIGHT["architecture"])
-    record["kappa"][:] = record["kappa"].values[..., ::-1, :] + 0.0
+    late = record.assign(kappa=record["kappa"].copy(data=record["kappa"].values[..., ::-1, :]))
+    assert verdicts("architecture", late)["fig-7.4-early"] == "not reproduced"
+    again = record.reindex(step=[1, 10, 50, 100])  # less than in the first tenth at the end, more on the way
+    again["kappa"].loc[{"step": 50}] = 3.0
+    assert verdicts("architecture", again)["fig-7.4-early"] == "not reproduced"
+
+
+def test_the_first_tenth_is_that_of_the_networks_themselves():
+    """Others train twice as long: what falls after ten of a hundred steps falls late."""
+    record = cases(**RIGHT["architecture"]).reindex(step=[1, 10, 18, 100, 200])
+    own = record["kappa"].sel(case="ResNet18")
+    own.loc[{"step": [1, 10]}], own.loc[{"step": [18, 100]}] = 0.5, 0.1
     assert verdicts("architecture", record)["fig-7.4-early"] == "not reproduced"
 
 

@@ -83,6 +83,7 @@ def run(config: Config) -> xr.Dataset:
     record["share"] = (("trial", "bin"), counts / broad.sizes["time"])
     record["broad_mean"] = ("trial", broad.mean("time").values)
     record["growth"] = (("temperature", "trial"), np.log(late.values / FAINT) / GROWING)
+    record["decade"] = ("depth", [_decade(depth) for depth in DEPTHS])
     return record.assign_coords(bin=(edges[1:] + edges[:-1]) / 2, temperature=late["temperature"].values)
 
 
@@ -121,21 +122,25 @@ def _density(record: xr.Dataset) -> Judgement:
     return equal(share, expected, (BROAD["depth"] * settings(record).dt) ** 2 * share.mean, note=str(BROAD))
 
 
-def _decade(depth: int) -> tuple[float, float]:
-    """What the amplitudes between NEAR_ZERO/10 and NEAR_ZERO add to ∫ 2μ/D dz with (12)–(15), and its leading order."""
+def _decade(depth: int) -> float:
+    """What the amplitudes between NEAR_ZERO/10 and NEAR_ZERO add to ∫ 2μ/D dz with (12)–(15)."""
     mode = ModeEquation(depth=depth, temperature=RATE, label_noise=LABEL, ito="published")
     z = NEAR_ZERO * np.logspace(-1, 0, 2001)
-    added = np.trapezoid(2 * z * (mode.gradient_drift(z) + mode.ito_drift(z)) / mode.diffusion(z), np.log(z))
+    return float(np.trapezoid(2 * z * (mode.gradient_drift(z) + mode.ito_drift(z)) / mode.diffusion(z), np.log(z)))
+
+
+def _leading(depth: int) -> float:
+    """The same to leading order in w."""
     power = 2 + LABEL**2  # 2 (s − w)² + σ_q² at w = 0
     below, above = NEAR_ZERO / 10, NEAR_ZERO
     rise = np.log(10) if depth == 2 else (below ** (2 / depth - 1) - above ** (2 / depth - 1)) / (1 - 2 / depth)
     gradient = 2 / (RATE * depth * power) * rise
     noise = 2 * (depth - 1) / depth * (1 + LABEL / 2) / power * (1 / below - 1 / above)
-    return float(added), float(gradient + noise)
+    return float(gradient + noise)
 
 
-def _diverges(_: xr.Dataset) -> Judgement:
-    added, leading = np.transpose([_decade(depth) for depth in DEPTHS])
+def _diverges(record: xr.Dataset) -> Judgement:
+    added, leading = record["decade"].values, np.array([_leading(depth) for depth in DEPTHS])
     note = (
         f"added to the exponent by w from {NEAR_ZERO / 10:g} to {NEAR_ZERO:g}, depths {DEPTHS}; it grows without bound "
         "towards 0, where it should vanish. A lower limit above 0, as in mode-eq16, is what normalises"

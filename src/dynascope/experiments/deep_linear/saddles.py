@@ -87,7 +87,7 @@ def _half_learned(record: xr.Dataset) -> xr.DataArray:
 
 
 def _rises(record: xr.Dataset) -> xr.DataArray:
-    """Time from which on the numerical rank is at least 1, 2, … as many as modes; NaN where it falls back at the end."""
+    """Time from which on the numerical rank is at least 1, 2, … as many as modes; NaN where it falls back."""
     backwards = record["rank"].isel(time=slice(None, None, -1))
     held = [(backwards >= count + 1).cumprod("time").sum("time") for count in range(record.sizes["mode"])]
     last = record.sizes["time"]

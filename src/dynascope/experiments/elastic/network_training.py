@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
+from scipy.stats import t as student
 
 from dynascope import networks
 from dynascope.data import geomnist, images
@@ -17,7 +18,7 @@ from dynascope.models.elastic.estimate import estimate_strengths
 from dynascope.models.elastic.geometry import margin_amplitudes
 from dynascope.statistics.derivative import local_derivative
 from dynascope.statistics.errors import Estimate
-from dynascope.statistics.resampling import bootstrap_weights, resampled
+from dynascope.statistics.resampling import CONFIDENCE, bootstrap_weights, resampled
 
 Data = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # pictures and labels, to train on and to probe
 READINGS = {  # name -> geometry and method of the estimate
@@ -193,9 +194,10 @@ def last_iterations(steps: np.ndarray) -> np.ndarray:
 
 
 def at_end(record: xr.Dataset, name: str) -> Estimate:
-    """A strength at the last step, and its standard error from the 95 % interval."""
+    """A strength at the last step, and its standard error from the 95 % interval, which has Student's quantile."""
     low, value, high = (record[f"{name}{end}"].isel(step=-1).values for end in ("_low", "", "_high"))
-    return Estimate(value, (high - low) / 3.92)
+    trials = record.sizes["trial"]
+    return Estimate(value, (high - low) / 2 / student.ppf((1 + CONFIDENCE) / 2, trials - 1), trials)
 
 
 def recorded(judge: Callable[[xr.Dataset], Judgement], name: str, **at: str) -> Callable[[xr.Dataset], Judgement]:

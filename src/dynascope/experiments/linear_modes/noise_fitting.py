@@ -78,7 +78,7 @@ def _benign(record: xr.Dataset) -> Judgement:
         "15 %: inputs or mirror images that come close raise it; with 100 and 400 features they dominate "
         f"(Gaussian features would give {', '.join(f'{value:.3g}' for value in others)})"
     )
-    median = Estimate(energy.median("trial").values, _median_error(energy))
+    median = Estimate(energy.median("trial").values, _median_error(energy), energy.sizes["trial"])
     return equal(median, gaussian, 0.15 * gaussian, note=note)
 
 

@@ -98,6 +98,7 @@ def _claims(figure: str, config: Config) -> tuple[Claim, ...]:
     prefix = named(figure)
     least = "least noise" if not config.shared else "least noise above none, for which see Figure 1(a)"
     every = "every slope" if config.linear_converges else "every slope below 1, where networks converge"
+    last = _last(config)
     falls: Callable[[xr.Dataset], Judgement] = judges.falls
     if config.apart == "linear":
         every, falls = f"every slope below 1 (for 1 see {prefix}-noise-1)", partial(judges.falls, slopes=slice(-1))
@@ -125,7 +126,7 @@ def _claims(figure: str, config: Config) -> tuple[Claim, ...]:
         ),
         Claim(
             f"{prefix}-nonlinearity",
-            f"at the {least}, the most nonlinear network has a more concave curve than the least nonlinear one",
+            f"at the {least}, the most nonlinear network has a more concave curve than the {last}",
             lambda seen: above(over_trials(judges.weakest(seen)["bend"][0] - judges.weakest(seen)["bend"][-1]), 0.0),
         ),
     )
@@ -133,9 +134,13 @@ def _claims(figure: str, config: Config) -> tuple[Claim, ...]:
     return claims + _thorough(prefix, figure) + _interior(prefix) if config.thorough else claims
 
 
+def _last(config: Config) -> str:
+    return "least nonlinear one" if config.linear_converges else "least nonlinear one below slope 1"
+
+
 def _convex(name: str, config: Config) -> tuple[Claim, ...]:
     """The other corner; where linear networks do not converge, neither may the next ones at the strongest noise."""
-    text = "least nonlinear network, most noise: the load curve is convex"
+    text = f"{_last(config).replace('one', 'network')}, most noise: the load curve is convex"
     if config.linear_converges:
         return (Claim(name, text, judges.convex),)
     return (

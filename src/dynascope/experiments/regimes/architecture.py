@@ -72,11 +72,13 @@ def _extended(record: xr.Dataset) -> Judgement:
 def _early(record: xr.Dataset) -> Judgement:
     if _digits(record):
         return not_run("needs larger images than digits")
-    path = record["kappa"].sel(case="ResNet18", probe="test")
-    early = path.sel(step=path["step"][-1] / 10, method="nearest").values
-    rest = np.abs(early - final(record, "kappa", "ResNet18"))
-    note = "fall of κ in the first tenth, beside what it changes in the rest"
-    return recipe.exceeds((path.isel(step=0).values - early, rest), note=note)
+    path = record["kappa"].sel(case="ResNet18", probe="test").transpose("step", "trial")
+    path = path.dropna("step", how="all").dropna("trial")  # other cases have other steps, and more networks
+    tenth = path["step"][-1] / 10
+    before, after = path.sel(step=slice(None, tenth)).values, path.sel(step=slice(tenth, None)).values
+    rest = np.abs(after - before[-1]).max(axis=0)
+    note = "fall of κ up to the last record in the first tenth, beside the most that it changes after it"
+    return recipe.exceeds((before[0] - before[-1], rest), note=note)
 
 
 def _minimal(record: xr.Dataset, name: str) -> Judgement:
@@ -174,7 +176,7 @@ EXPERIMENT = regime(
     laptop=LAPTOP | {"width": 4, "steps": 400, "batch_size": 64},
     paper=PAPER | {"seeds": 20, "train_per_class": 5400, "steps": 2400},
     adapted=(
-        "figure 7.3 by a perceptron of width 128 on MNIST, not VGG16 on CIFAR; 7.4(a)'s first epochs on MNIST, the rest of 7.4 on "
-        "10,000 images of CIFAR-10, averaged to 10 × 10 pixels; ResNet18 and VGG16 of width 8; fewer steps"
+        "figure 7.3 by a perceptron of width 128 on MNIST, not VGG16 on CIFAR; 7.4(a) early on MNIST, the rest "
+        "of 7.4 on 10,000 images of CIFAR-10, averaged to 10 × 10 pixels; ResNet18 and VGG16 of width 8; fewer steps"
     ),
 )

@@ -43,7 +43,7 @@ EXPERIMENT = regime(
     ),
     smoke={"seeds": 6},
     adapted=(
-        "3, 6 and 10 classes of MNIST, not 10, 20 and 100 of CIFAR-100; ResNet18 of width 8; fewer images and steps, more "
-        "weight decay"
+        "3, 6 and 10 classes of MNIST, not 10, 20 and 100 of CIFAR-100; ResNet18 of width 8; fewer images and "
+        "steps, more weight decay"
     ),
 )

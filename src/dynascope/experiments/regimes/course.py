@@ -166,7 +166,7 @@ EXPERIMENT = regime(
     paper=LAPTOP
     | {"data": "cifar10", "network": "resnet", "width": 16, "train_per_class": 1000, "steps": 4000, "seeds": 9},
     adapted=(
-        "10,000 images of CIFAR-10, averaged to 10 × 10 pixels, also for CIFAR-100; ResNet18 of width 16, also for VGG16; "
-        "fewer steps"
+        "10,000 images of CIFAR-10, averaged to 10 × 10 pixels, also for CIFAR-100; ResNet18 of width 16, also for "
+        "VGG16; fewer steps"
     ),
 )

@@ -66,5 +66,7 @@ EXPERIMENT = regime(
             layerwise(figure="2.3(b)"),
         ),
     ),
-    adapted="ResNet18 of width 8 on 10,000 images, not a CNN of width 1024 on all of MNIST; fewer steps, more weight decay",
+    adapted=(
+        "ResNet18 of width 8 on 10,000 images, not a CNN of width 1024 on all of MNIST; fewer steps, more weight decay"
+    ),
 )

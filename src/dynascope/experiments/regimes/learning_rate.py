@@ -117,7 +117,7 @@ EXPERIMENT = regime(
     | {"data": "cifar10", "train_per_class": 300, "test_per_class": 1000, "seeds": 60}
     | {"steps": 3000, "weight_decay": 2e-3},
     adapted=(
-        "3000 images of CIFAR-10, averaged to 10 × 10 pixels, also for CIFAR-100; ResNet18 of width 8; twice the weight "
-        "decay"
+        "3000 images of CIFAR-10, averaged to 10 × 10 pixels, also for CIFAR-100; ResNet18 of width 8; twice the "
+        "weight decay"
     ),
 )

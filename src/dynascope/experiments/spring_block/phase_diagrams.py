@@ -124,7 +124,8 @@ _JUDGES = {
     "noise": ("in every row, no step to stronger noise raises the curvature", _falls),
     "energy": (
         "in every row with 0 < μ→ < μ← the energy is lower at the noise with the straightest load curve than without "
-        "noise and at the strongest: the shading has a valley",
+        "noise and at the strongest: the shading has a valley, whose sides rise all the way, though fluctuations cost "
+        "more with every step of noise",
         _valley,
     ),
 }
