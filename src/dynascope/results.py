@@ -205,9 +205,9 @@ def results_page(results: Mapping[str, Result], pictures: Collection[str]) -> st
         "# Results",
         "Written by `dynascope results FOLDER … --out docs/results` from what `dynascope reproduce --out` and "
         "`dynascope verify --keep` left in folders. "
-        "A claim that does not reproduce stays in the table; so does one that was not run. Numbers *by its former judge* "
-        "are of a run from before a claim was judged as strictly as it is now, whose record is not at hand any more: "
-        "by these the verdict should stay; the next run tells.",
+        "A claim that does not reproduce stays in the table; so does one that was not run. "
+        "Numbers *by its former judge* are of a run from before a claim was judged as strictly as it is now, whose "
+        "record is not at hand any more: by these the verdict should stay; the next run tells.",
         _counts(rows),
         "## Printed claims that do not reproduce",
         "A claim reproduces where it holds by more than its tolerance, which is three standard errors of these runs "
