@@ -44,6 +44,34 @@ def test_all_kinds_of_runs_give_the_same_class_means(tmp_path):
         np.testing.assert_array_equal(found["time"], STEPS)
 
 
+def test_class_means_by_the_labels_that_are_drawn_and_by_shuffled_ones():
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 3, (40, 60, 2))  # of networks, updates and draws
+    labels[:, 7] = np.where(labels[:, 7] == 2, 1, labels[:, 7])  # nobody draws class 2: it is what it was
+    growth = np.arange(1.0, 61.0)
+    logits = growth[None, :, None, None] * np.eye(3)[labels]
+    dims = ("trial", "update", "draw")
+    run = xr.Dataset({"drawn_output": ((*dims, "logit"), logits), "drawn_label": (dims, labels)})
+    found = class_means(run, by="drawn label")
+    expected = growth[:, None, None] * np.eye(3)
+    expected[7, 2] = expected[6, 2]
+    assert found.dims == ("trial", "time", "class", "feature")
+    np.testing.assert_allclose(found.values, expected[None])
+    np.testing.assert_array_equal(found["time"], np.arange(60))
+    chance = class_means(run, by="shuffled label").values[0] / growth[:, None, None]
+    assert np.abs(chance.mean(axis=0) - chance.mean(axis=(0, 1))).max() < 0.05
+    np.testing.assert_allclose(class_means([run, run], by="drawn label").values, np.stack([expected] * 2))
+
+
+def test_what_cannot_be_grouped_is_refused():
+    with pytest.raises(ValueError, match="by must be one of class, drawn label, shuffled label, got 'probe'"):
+        class_means(ensemble(growing()), by="probe")
+    with pytest.raises(ValueError, match=r"run must hold drawn_output and drawn_label.*holds class_mean"):
+        class_means(ensemble(growing()), by="drawn label")
+    with pytest.raises(ValueError, match=r"run must be a record of Ensemble\.train where by is 'shuffled label'"):
+        class_means(ensemble(growing())["class_mean"], by="shuffled label")
+
+
 def test_a_single_watched_run_is_imitated_and_forecast_but_has_no_other_half():
     result = imitate(watched(growing()[0]), ["isotropic", "logits"])
     for name in ("relative_difference", "noise_floor", "intra_low", "network_spread"):

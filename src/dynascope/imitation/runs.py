@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from dynascope.checks import Given
+from dynascope.checks import Given, one_of
+from dynascope.imitation.drawn import by_label
 from dynascope.models.elastic.recorded import load_class_means, real
 from dynascope.monitor.journal import is_run
 from dynascope.monitor.reading import open_run
@@ -22,22 +23,26 @@ _DIMS = ("trial", "time", "class", "feature")
 _FEWEST = 20  # times: a quarter of them must still show a trend
 
 
-def class_means(run: Given[Recorded]) -> xr.DataArray:
+def class_means(run: Given[Recorded], *, by: str = "class") -> xr.DataArray:
     """Class means (trial, time, class, feature) of a run; a single run has one trial.
 
     run: a record of `Ensemble.train` or of a simulation (class_mean), a record of `watch` (class_logits), a path to
     either, to the folder of a watched run or to an .npz file with times and class_means; or a list of these, with the
     same times, whose trials are put side by side. Time is training steps (model time for a simulation). Trials that
     left the finite numbers are left out with a warning that names them.
+    by: class, of the probe; drawn label, of the samples as all networks of a record draw them, which become one trial,
+    by the label that is trained on (`Ensemble.train(…, keep_drawn=True)`); or shuffled label, the same with the labels
+    of each update shuffled among its networks: what chance alone gives
 
     >>> from dynascope import LocallyElastic
     >>> class_means(LocallyElastic().simulate(duration=1.0, trials=2, samples=3)).sizes["trial"]
     2
     """
+    by = one_of("by", by, ("class", "drawn label", "shuffled label"))
     if isinstance(run, Sequence) and not isinstance(run, str | os.PathLike):
         if not run:
             raise ValueError("run must hold at least one run, got an empty list")
-        return _side_by_side([class_means(each) for each in run])
+        return _side_by_side([class_means(each, by=by) for each in run])
     place, named = "run", "this record"
     if isinstance(run, str | os.PathLike):
         run, place, named = _read(Path(run)), str(run), repr(str(run))
@@ -45,6 +50,10 @@ def class_means(run: Given[Recorded]) -> xr.DataArray:
         raise ValueError(
             f"run must be a record of Ensemble.train, watch or simulate, or a path to one, got {type(run).__name__}"
         )
+    if by != "class":
+        if not isinstance(run, xr.Dataset):
+            raise ValueError(f"run must be a record of Ensemble.train where by is {by!r}, got {type(run).__name__}")
+        run = by_label(run, named, shuffle=by == "shuffled label")
     with content_of(place):
         return _finite(_checked(_found(run, named) if isinstance(run, xr.Dataset) else run))
 

@@ -20,6 +20,7 @@ from dynascope.experiments.elastic import (
 from dynascope.experiments.elastic.network_imitation import IMITATION, MARGINS
 from dynascope.experiments.elastic.network_training import READINGS, Training, clear_from, record_steps
 from dynascope.experiments.registry import find
+from dynascope.imitation import drawn
 from dynascope.imitation.judging import published_paths
 from dynascope.models.elastic.mean_path import logit_path
 from dynascope.models.elastic.strengths import PowerLaw
@@ -438,12 +439,12 @@ def test_drawn_samples_are_grouped_by_their_labels_and_read_from_each_start():
     labels = random.integers(0, 3, (60, 400))
     growth = np.exp(np.linspace(0.0, 2.0, 400))[None, :, None]  # of logits along e_label: (A − B)/K = 2
     logits = growth * (np.eye(3)[labels] + 0.01 * random.standard_normal((60, 400, 3)))
-    means = network_drawn.drawn_means(logits, labels)
+    means = drawn.drawn_means(logits, labels)
     assert np.allclose(means[0], np.eye(3), atol=0.02)
     gap = network_drawn.from_starts(means, 10, "isotropic", "code")[2]
     assert gap.shape == (10, 390)
     assert np.allclose(gap[:, -1], 6 * (1 - np.arange(10) / 399), atol=0.1)
-    nothing = network_drawn.drawn_means(logits, network_drawn.shuffled(labels, 0))
+    nothing = drawn.drawn_means(logits, drawn.shuffled(labels, 0))
     assert np.abs(nothing[0] - nothing[0].mean(axis=0)).max() < 0.5
     for row in (0, 2):
         rise, error, _ = network_drawn._rise(logits, labels, 51, row)

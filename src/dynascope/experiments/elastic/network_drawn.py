@@ -12,6 +12,7 @@ import xarray as xr
 from jaxtyping import Bool, Float, Int
 
 from dynascope.experiments.elastic.network_training import last_iterations
+from dynascope.imitation.drawn import drawn_means, filled, shuffled
 from dynascope.models.elastic.estimate import integrated_strengths
 from dynascope.statistics.derivative import local_derivative
 from dynascope.statistics.resampling import bootstrap_weights
@@ -19,39 +20,6 @@ from dynascope.statistics.resampling import bootstrap_weights
 STARTS = 50
 METHODS = {"L-model as printed": "published", "L-model as coded": "code"}
 _RESAMPLES = 100
-_SHUFFLE = 9  # of seeds
-
-
-def drawn_means(
-    logits: Float[np.ndarray, "trial update logit"],
-    labels: Int[np.ndarray, "trial update"],
-    weights: Float[np.ndarray, "resample trial"] | None = None,
-) -> Float[np.ndarray, "*resample update class logit"]:
-    """Mean logits over the networks that drew each class, weighted if asked; NaN where none did.
-
-    >>> drawn_means(np.ones((2, 1, 2)), np.array([[0], [0]])).tolist()
-    [[[1.0, 1.0], [nan, nan]]]
-    """
-    shares = np.ones((1, len(logits))) if weights is None else weights
-    found = np.empty((len(shares), *logits.shape[1:], logits.shape[2]))
-    for k in range(logits.shape[2]):
-        own = (labels == k).astype(float)
-        total = (shares @ (own[..., None] * logits).reshape(len(logits), -1)).reshape(found[..., 0, :].shape)
-        with np.errstate(invalid="ignore"):
-            found[..., k, :] = total / (shares @ own)[..., None]
-    return found[0] if weights is None else found
-
-
-def filled(path: Float[np.ndarray, "*lead update class logit"]) -> Float[np.ndarray, "*lead update class logit"]:
-    """The same where a class that nobody drew repeats the update before; the first ones take the next.
-
-    >>> filled(np.array([[[np.nan]], [[2.0]], [[np.nan]]])).ravel().tolist()
-    [2.0, 2.0, 2.0]
-    """
-    known = np.isfinite(path[..., :1])  # (…, update, class, 1)
-    first = np.argmax(known, axis=-3, keepdims=True)
-    place = np.where(known, np.arange(path.shape[-3])[:, None, None], first)
-    return np.take_along_axis(path, np.maximum.accumulate(place, axis=-3), axis=-3)
 
 
 def first_updates(labels: Int[np.ndarray, "trial update"], classes: int) -> Int[np.ndarray, " start"]:
@@ -87,11 +55,6 @@ def known_mean(values: np.ndarray, axis: int | tuple[int, ...] = -1) -> np.ndarr
     known = np.isfinite(values)
     with np.errstate(invalid="ignore"):
         return np.asarray(np.where(known, values, 0.0).sum(axis=axis) / known.sum(axis=axis))
-
-
-def shuffled(labels: Int[np.ndarray, "trial update"], seed: int) -> Int[np.ndarray, "trial update"]:
-    """Labels that say nothing: at each update those of all networks, in random order."""
-    return np.random.default_rng([seed, _SHUFFLE]).permuted(labels, axis=0)
 
 
 def right(
