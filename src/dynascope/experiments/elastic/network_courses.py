@@ -12,7 +12,7 @@ import xarray as xr
 from jaxtyping import Float, Int
 
 from dynascope import plots
-from dynascope.experiments.elastic.network_drawn import drawn_means, filled, last_updates, read_drawn
+from dynascope.experiments.elastic.network_drawn import last_updates, read_drawn
 from dynascope.experiments.elastic.network_imitation import draw_differences, draw_paths, imitations
 from dynascope.experiments.elastic.network_training import (
     Training,
@@ -24,6 +24,7 @@ from dynascope.experiments.elastic.network_training import (
     train,
 )
 from dynascope.experiments.experiment import Axes, Panels
+from dynascope.imitation.drawn import drawn_means, filled
 from dynascope.models.elastic.estimate import estimate_strengths
 from dynascope.statistics.stages import learning_stages
 

@@ -7,15 +7,8 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float, Int
 
-from dynascope.experiments.elastic.network_drawn import (
-    drawn_means,
-    first_updates,
-    from_starts,
-    known_mean,
-    last_updates,
-    right,
-    shuffled,
-)
+from dynascope.experiments.elastic.network_drawn import first_updates, from_starts, known_mean, last_updates, right
+from dynascope.imitation.drawn import drawn_means, shuffled
 from dynascope.statistics.errors import over_trials
 from dynascope.statistics.resampling import bootstrap_weights
 
