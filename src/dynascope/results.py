@@ -226,7 +226,7 @@ def results_page(results: Mapping[str, Result], pictures: Collection[str]) -> st
                     claim.kind,
                     claim.source,
                     claim.statement,
-                    summary(claim) + ("; by its former judge" if claim.id in result.former else ""),
+                    _measured(result, claim),
                     _experiment(result),
                 )
                 for paper in (*PAPERS, OWN)
@@ -279,7 +279,7 @@ def _linked(shown: str, name: str, pictures: Collection[str]) -> str:
 
 def _not_run(name: str) -> Result:
     experiment = find(name)
-    return Result(name, experiment.title, str(experiment.source), "", experiment.unjudged())
+    return Result(name, experiment.title, str(experiment.source), "", experiment.unjudged("not run yet"))
 
 
 def _as_declared(result: Result) -> Result:
@@ -309,6 +309,13 @@ def _as_declared(result: Result) -> Result:
         commit=html.escape(result.commit, quote=False),
         judged=html.escape(result.judged, quote=False),
     )
+
+
+def _measured(result: Result, claim: Finding) -> str:
+    """Numbers of a claim, or why it was not run."""
+    if claim.verdict == "not run" and claim.note:
+        return html.escape(claim.note, quote=False)
+    return summary(claim) + ("; by its former judge" if claim.id in result.former else "")
 
 
 def _paper(claim: Finding) -> str:
