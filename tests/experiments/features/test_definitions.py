@@ -74,3 +74,17 @@ def test_another_operator_is_caught(failed):
     assert failed(experiment.name, alike) - failed(experiment.name, record) == {"s4-linear-layers"}
     squared = record.assign(utilization_printed=record["utilization"])  # no erratum where nothing differs
     assert failed(experiment.name, squared) - failed(experiment.name, record) == {"eq-2.5-utilization"}
+
+
+def test_a_formula_that_holds_in_the_first_draw_alone_is_caught(smoke, failed):
+    """One number of one other draw is enough."""
+    record = smoke("features/definitions")[0]
+    assert not failed("features/definitions", record)
+    for name, claim in (
+        ("utilization", "eq-2.5-utilization"),
+        ("projector", "eq-2.19-projector"),
+        ("means", "eq-2.18-class-means"),
+    ):
+        values = record[name].transpose("draw", ...).copy(deep=True)
+        values[(-1,) + (0,) * (values.ndim - 1)] += 0.01
+        assert failed("features/definitions", record.assign({name: values})) == {claim}

@@ -144,16 +144,21 @@ def _intense(record: xr.Dataset) -> Judgement:
 
 
 def _corrects(record: xr.Dataset, found: str, expected: str, note: str) -> Judgement:
-    """A formula without noise, in every draw."""
+    """A formula without noise, at the number of each draw that lies furthest from it."""
     names = (found, expected, f"{expected.removesuffix('_expected')}_printed")
-    measured, right, printed = (record[name].values.ravel() for name in names)
-    return corrected(measured, right, _ROUNDING, published=printed, note=note)
+    return _worst(*(record[name] for name in names), note)
+
+
+def _worst(found: xr.DataArray, right: xr.DataArray, printed: xr.DataArray, note: str) -> Judgement:
+    rows = [each.transpose("draw", ...).values.reshape(each.sizes["draw"], -1) for each in (found, right, printed)]
+    place = np.abs(rows[0] - rows[1]).argmax(axis=1, keepdims=True)
+    measured, expected, published = (np.take_along_axis(row, place, axis=1)[:, 0] for row in rows)
+    return corrected(measured, expected, _ROUNDING, published=published, note=note)
 
 
 def _means(record: xr.Dataset) -> Judgement:
-    found, printed = (record[name].values.ravel() for name in ("means", "means_printed"))
-    note = "C² ⟨f_i|T f_j⟩, as (2.17) and (D.17) have it"
-    return corrected(found, printed * record.sizes["i"] ** 2, _ROUNDING, published=printed, note=note)
+    found, printed = record["means"], record["means_printed"]
+    return _worst(found, printed * record.sizes["i"] ** 2, printed, "C² ⟨f_i|T f_j⟩, as (2.17) and (D.17) have it")
 
 
 def _minimally(record: xr.Dataset) -> Judgement:
