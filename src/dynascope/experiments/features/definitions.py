@@ -145,8 +145,8 @@ def _intense(record: xr.Dataset) -> Judgement:
 
 def _corrects(record: xr.Dataset, found: str, expected: str, note: str) -> Judgement:
     """A formula without noise, at the number of each draw that lies furthest from it."""
-    names = (found, expected, f"{expected.removesuffix('_expected')}_printed")
-    return _worst(*(record[name] for name in names), note)
+    printed = f"{expected.removesuffix('_expected')}_printed"
+    return _worst(record[found], record[expected], record[printed], note)
 
 
 def _worst(found: xr.DataArray, right: xr.DataArray, printed: xr.DataArray, note: str) -> Judgement:
