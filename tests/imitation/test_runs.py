@@ -63,7 +63,30 @@ def test_class_means_by_the_labels_that_are_drawn_and_by_shuffled_ones():
     np.testing.assert_allclose(class_means([run, run], by="drawn label").values, np.stack([expected] * 2))
 
 
+def drawn(*, labels=3):
+    random = np.random.default_rng(1)
+    picked = random.integers(0, labels, (20, 40, 1))
+    dims = ("trial", "update", "draw")
+    logits = np.eye(3)[picked]
+    return xr.Dataset({"drawn_output": ((*dims, "logit"), logits), "drawn_label": (dims, picked)})
+
+
+def test_networks_that_diverged_are_left_out_of_the_drawn_samples():
+    run = drawn()
+    spoilt = run.copy(deep=True)
+    spoilt["drawn_output"][3, 20:] = np.nan
+    with pytest.warns(RuntimeWarning, match="left out: trial 3$"):
+        found = class_means(spoilt, by="drawn label")
+    np.testing.assert_array_equal(found, class_means(run.drop_isel(trial=3), by="drawn label"))
+    with pytest.raises(ValueError, match="a trial whose drawn outputs are finite"):
+        class_means(run.assign(drawn_output=np.nan * run["drawn_output"]), by="drawn label")
+
+
 def test_what_cannot_be_grouped_is_refused():
+    with pytest.raises(ValueError, match="every class must be drawn by some network, but class 2 is not"):
+        class_means(drawn(labels=2), by="drawn label")
+    with pytest.raises(ValueError, match="'run' holds something that cannot be used"):
+        class_means(drawn().rename(update="step"), by="shuffled label")
     with pytest.raises(ValueError, match="by must be one of class, drawn label, shuffled label, got 'probe'"):
         class_means(ensemble(growing()), by="probe")
     with pytest.raises(ValueError, match=r"run must hold drawn_output and drawn_label.*holds class_mean"):

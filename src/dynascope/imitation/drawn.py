@@ -4,6 +4,8 @@ So the source of the elastic models reads its networks. Some of the networks dra
 in all that is read, and shuffled labels say how much of it is chance alone.
 """
 
+import warnings
+
 import numpy as np
 import xarray as xr
 from jaxtyping import Float, Int
@@ -12,19 +14,41 @@ _SHUFFLE = 9  # of seeds
 _DIMS = ("trial", "update", "draw")
 
 
+def contents(record: xr.Dataset) -> str:
+    """What a record holds, for a message.
+
+    >>> contents(xr.Dataset())
+    'nothing'
+    """
+    return ", ".join(map(str, record.data_vars)) or "nothing"
+
+
 def by_label(record: xr.Dataset, named: str, *, shuffle: bool) -> xr.DataArray:
     """Means over all networks of a record, as one trial, (step, class, logit); with labels that say nothing if asked.
 
+    Networks whose numbers ended on the way are left out with a warning: what is not known repeats the mean before it.
     named: what the record is called where it lacks them
     """
     if not {"drawn_output", "drawn_label"} <= set(record):
-        held = ", ".join(map(str, record.data_vars)) or "nothing"
         raise ValueError(
             "run must hold drawn_output and drawn_label, as Ensemble.train(…, keep_drawn=True) records them where "
-            f"there are labels, but {named} holds {held}"
+            f"there are labels, but {named} holds {contents(record)}"
         )
     logits = record["drawn_output"].transpose(*_DIMS, "logit").values.astype(float)
     labels = record["drawn_label"].transpose(*_DIMS).values
+    whole = np.isfinite(logits).all(axis=(1, 2, 3))
+    if not whole.any():
+        raise ValueError("run must hold a trial whose drawn outputs are finite throughout")
+    if not whole.all():
+        lost = ", ".join(str(each) for each in record["trial"].values[~whole])
+        warnings.warn(
+            f"the drawn outputs of some trials are not finite from an update on and are left out: trial {lost}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        logits, labels = logits[whole], labels[whole]
+    if missing := sorted(set(range(logits.shape[-1])) - set(np.unique(labels).tolist())):
+        raise ValueError(f"every class must be drawn by some network, but class {missing[0]} is not")
     logits, labels = (
         np.moveaxis(each, 2, 1).reshape(-1, *each.shape[1:2], *each.shape[3:]) for each in (logits, labels)
     )

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from dynascope.checks import Given, one_of
-from dynascope.imitation.drawn import by_label
+from dynascope.imitation.drawn import by_label, contents
 from dynascope.models.elastic.recorded import load_class_means, real
 from dynascope.monitor.journal import is_run
 from dynascope.monitor.reading import open_run
@@ -50,12 +50,13 @@ def class_means(run: Given[Recorded], *, by: str = "class") -> xr.DataArray:
         raise ValueError(
             f"run must be a record of Ensemble.train, watch or simulate, or a path to one, got {type(run).__name__}"
         )
-    if by != "class":
-        if not isinstance(run, xr.Dataset):
-            raise ValueError(f"run must be a record of Ensemble.train where by is {by!r}, got {type(run).__name__}")
-        run = by_label(run, named, shuffle=by == "shuffled label")
+    if by != "class" and not isinstance(run, xr.Dataset):
+        raise ValueError(f"run must be a record of Ensemble.train where by is {by!r}, got {type(run).__name__}")
     with content_of(place):
-        return _finite(_checked(_found(run, named) if isinstance(run, xr.Dataset) else run))
+        if isinstance(run, xr.Dataset):
+            drawn = by != "class"
+            run = by_label(run, named, shuffle=by == "shuffled label") if drawn else _found(run, named)
+        return _finite(_checked(run))
 
 
 def _read(path: Path) -> xr.Dataset | xr.DataArray:
@@ -69,10 +70,9 @@ def _found(record: xr.Dataset, named: str) -> xr.DataArray:
         if name in record:
             known = record[name].drop_vars("time", errors="ignore") if "step" in record[name].dims else record[name]
             return known.dropna("step", how="all") if name == "class_logits" else known
-    held = ", ".join(map(str, record.data_vars)) or "nothing"
     raise ValueError(
         "run must hold class means: class_mean as Ensemble.train records it, or class_logits as "
-        f"watch(…, class_logits=True) does, but {named} holds {held}"
+        f"watch(…, class_logits=True) does, but {named} holds {contents(record)}"
     )
 
 
