@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dynascope import ModeEquation
-from dynascope.experiments.deep_linear import mode_density
+from dynascope.experiments.deep_linear import mode_density, mode_stationary
 from dynascope.models.mode_equation.model import Peak
 
 
@@ -69,9 +69,11 @@ def test_a_wrong_formula_is_caught(case, smoke, failed, monkeypatch):
     assert expected <= failed(f"deep_linear/{name}", record)
 
 
-def test_an_exponent_that_stays_finite_near_zero_is_caught(smoke, failed):
-    record = smoke("deep_linear/mode_stationary")[0]
-    for wrong in (0 * record["decade"], 1.01 * record["decade"]):
+def test_an_exponent_that_stays_finite_near_zero_is_caught(smoke, failed, monkeypatch):
+    record, right = smoke("deep_linear/mode_stationary")[0], ModeEquation.diffusion
+    monkeypatch.setattr(ModeEquation, "diffusion", lambda self, w: right(self, w) / np.asarray(w) ** 2)
+    finite = record["decade"].copy(data=[mode_stationary._decade(depth) for depth in mode_stationary.DEPTHS])
+    for wrong in (finite, 0 * record["decade"], 1.01 * record["decade"]):
         assert failed("deep_linear/mode_stationary", record.assign(decade=wrong)) == {"mode-eq16-limit"}
 
 

@@ -98,7 +98,6 @@ def _claims(figure: str, config: Config) -> tuple[Claim, ...]:
     prefix = named(figure)
     least = "least noise" if not config.shared else "least noise above none, for which see Figure 1(a)"
     every = "every slope" if config.linear_converges else "every slope below 1, where networks converge"
-    last = _last(config)
     falls: Callable[[xr.Dataset], Judgement] = judges.falls
     if config.apart == "linear":
         every, falls = f"every slope below 1 (for 1 see {prefix}-noise-1)", partial(judges.falls, slopes=slice(-1))
@@ -126,7 +125,8 @@ def _claims(figure: str, config: Config) -> tuple[Claim, ...]:
         ),
         Claim(
             f"{prefix}-nonlinearity",
-            f"at the {least}, the most nonlinear network has a more concave curve than the {last}",
+            f"at the {least}, the most nonlinear network has a more concave curve than the least "
+            f"nonlinear one{_converging(config)}",
             lambda seen: above(over_trials(judges.weakest(seen)["bend"][0] - judges.weakest(seen)["bend"][-1]), 0.0),
         ),
     )
@@ -134,13 +134,14 @@ def _claims(figure: str, config: Config) -> tuple[Claim, ...]:
     return claims + _thorough(prefix, figure) + _interior(prefix) if config.thorough else claims
 
 
-def _last(config: Config) -> str:
-    return "least nonlinear one" if config.linear_converges else "least nonlinear one below slope 1"
+def _converging(config: Config) -> str:
+    """What is said of the least nonlinear network, where linear ones do not converge."""
+    return "" if config.linear_converges else " below slope 1"
 
 
 def _convex(name: str, config: Config) -> tuple[Claim, ...]:
     """The other corner; where linear networks do not converge, neither may the next ones at the strongest noise."""
-    text = f"{_last(config).replace('one', 'network')}, most noise: the load curve is convex"
+    text = f"least nonlinear network{_converging(config)}, most noise: the load curve is convex"
     if config.linear_converges:
         return (Claim(name, text, judges.convex),)
     return (
