@@ -44,6 +44,7 @@ def cases(**values):
             "kappa": (both, np.stack([path] * 2, -1)),
             "effective_dimension": over(dimension),
             "dimension_utilization": (("case", "trial"), used),
+            "constant_overlap": (("case", "trial"), np.broadcast_to(0.97 + JITTER, used.shape).copy()),
         },
         coords={"case": list(values), "step": [1, 10, 100], "probe": ["train", "test"]},
         attrs=made_with(data="mnist"),
@@ -112,8 +113,17 @@ def test_claims_on_cases(name):
     assert {claim for claim, verdict in wrong.items() if verdict == "not reproduced"} >= SWAPPED[name]
     same = dict.fromkeys(keys, (0.5, 0.3, 12, 14))
     alike = verdicts(name, cases(**same))
-    beyond = ("fig-2.3-extended", "fig-6.3-extended", "fig-7.4-early", "fig-7.4-extended")
+    beyond = ("fig-2.3-extended", "fig-6.3-extended", "sec-2.5.1-constant", "fig-7.4-early", "fig-7.4-extended")
     assert "reproduced" not in {alike[claim] for claim in alike if claim not in beyond}
+
+
+@pytest.mark.parametrize("case", [FULL, LAZY, LAST])
+def test_a_first_feature_that_is_not_constant_is_caught(case):
+    record = cases(**RIGHT["lazy"])
+    record["constant_overlap"].loc[{"case": case}] = 0.9 + JITTER
+    assert {claim for claim, verdict in verdicts("lazy", record).items() if verdict != "reproduced"} == {
+        "sec-2.5.1-constant"
+    }
 
 
 def test_random_labels_after_which_networks_generalize_are_caught():

@@ -19,6 +19,7 @@ MINIMAL = 0.1  # κ below it is called the minimum feature regime, Definition 2
 SHOWN = 256  # features kept in the record
 PROBED = 10_000  # training images, at most, on which networks are followed
 _SPECTRUM = ("intensity", "cumulative_quality", "cumulative_utilization")
+_NUMBERS = ("dimension_utilization", "constant_overlap")
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def train(
     network, ensemble: options that differ from the recipe's. targets: of training and test samples, for regression.
     look: what else to measure, over trial, of the ensemble when it is trained.
     Returns over trial: accuracy, loss, kappa, effective_dimension (step, probe); at the end, of test samples,
-    dimension_utilization and (feature) intensity, cumulative_quality, cumulative_utilization.
+    dimension_utilization, constant_overlap and (feature) intensity, cumulative_quality, cumulative_utilization.
     """
     x, y, xt, yt = data
     answers = (y, yt) if targets is None else targets
@@ -155,7 +156,7 @@ def _spectra(ensemble: Any, x: np.ndarray, xt: np.ndarray, functions: np.ndarray
     spectra = []
     for seen, unseen, logits in zip(train[last], test[last], test["logits"], strict=True):
         found = feature_spectrum(seen.reshape(len(seen), -1), unseen.reshape(len(unseen), -1), functions, logits)
-        spectra.append(found[[*_SPECTRUM, "dimension_utilization"]].reindex(feature=np.arange(1, SHOWN + 1)))
+        spectra.append(found[[*_SPECTRUM, *_NUMBERS]].reindex(feature=np.arange(1, SHOWN + 1)))
     return xr.concat(spectra, "trial")
 
 
@@ -225,7 +226,6 @@ def regime(
     claims: tuple[Claim, ...],
     *,
     adapted: str,
-    read: Callable[[xr.Dataset], Any] | None = None,
     smoke: Mapping[str, Any] | None = None,
     laptop: Mapping[str, Any] = LAPTOP,
     paper: Mapping[str, Any] = PAPER,
@@ -237,7 +237,6 @@ def regime(
         run,
         claims,
         picture=plot,
-        read=read,
         smoke=smoke or {},
         laptop=laptop,
         paper=paper,
