@@ -173,13 +173,13 @@ def test_what_cannot_be_read_is_refused(tmp_path):
 def runs(monkeypatch, smoke):
     """One experiment, of a commit that can be chosen; how often it was run."""
     done = []
-    record, claims = smoke(NAME)
+    record, _ = smoke(NAME)
 
-    def evaluate(self, scale):
+    def at(self, scale):
         done.append(scale)
-        return record.assign_attrs(commit=json.dumps(results.source_commit())), claims
+        return record.assign_attrs(commit=json.dumps(results.source_commit()))
 
-    monkeypatch.setattr(Experiment, "evaluate", evaluate)
+    monkeypatch.setattr(Experiment, "at", at)
     monkeypatch.setattr(report, "names", lambda family=None: [NAME])
     return done
 
@@ -204,10 +204,10 @@ def test_what_unknown_code_left_is_run_again(runs, monkeypatch, tmp_path, commit
 
 
 def test_missing_data_are_not_run(monkeypatch):
-    def evaluate(self, scale):
+    def at(self, scale):
         raise FileNotFoundError("cifar10 needs a file")
 
-    monkeypatch.setattr(Experiment, "evaluate", evaluate)
+    monkeypatch.setattr(Experiment, "at", at)
     judged = dict(report.verify("features", "smoke"))
     assert set(judged) == set(registry.names("features"))
     for claims in judged.values():

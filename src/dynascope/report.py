@@ -36,7 +36,7 @@ class Reproduction:
 def reproduce(name: str, scale: str = "laptop", root: str | Path = "results") -> Reproduction:
     """Run an experiment and write its record, pictures, claims and report below `root`.
 
-    Each file is written as soon as it can be, so that a picture that fails does not lose the run.
+    Each file is written as soon as it can be, so that a claim or a picture that fails does not lose the run.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -47,8 +47,9 @@ def reproduce(name: str, scale: str = "laptop", root: str | Path = "results") ->
     folder = output_folder(Path(root), name, scale)
     config = experiment.settings(scale)  # bad names and places are refused before the work
     check_writable(folder / "record.nc")
-    record, claims = experiment.evaluate(scale)
+    record = experiment.at(scale)
     files = {"record": save(record, folder / "record.nc")}
+    claims = experiment.judge(record)
     files["claims"] = write_text(folder / "claims.json", claims_json(claims))
     files["table"] = write_text(folder / "claims.md", claims_markdown(f"{experiment.title} ({name})", record, claims))
     figure = experiment.picture(record)

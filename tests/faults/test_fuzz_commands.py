@@ -143,13 +143,14 @@ def _blank(record):
 def _no_work():
     """Experiments are read but not run, networks are not trained."""
 
-    def evaluate(experiment, scale):
+    def at(experiment, scale):
         experiment.settings(scale)
-        return xr.Dataset({"a": 1.0}), experiment.unjudged("not run here")
+        return xr.Dataset({"a": 1.0})
 
     imitated = load(OLD / "imitation" / "imitation.nc"), False
     with (
-        mock.patch.object(Experiment, "evaluate", evaluate),
+        mock.patch.object(Experiment, "at", at),
+        mock.patch.object(Experiment, "judge", lambda experiment, _: experiment.unjudged("not run here")),
         mock.patch("dynascope.report.find", lambda name: replace(registry.find(name), picture=_blank)),
         mock.patch("dynascope.cli.imitate.train", return_value=load(OLD / "imitation" / "networks.nc")),
         mock.patch("dynascope.cli.imitate.imitate_to", return_value=imitated),

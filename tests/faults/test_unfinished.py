@@ -15,6 +15,7 @@ import xarray as xr
 
 from dynascope import load, plots, report, results, save
 from dynascope.cli import imitate as imitating
+from dynascope.experiments.experiment import Experiment
 from dynascope.files import scratch_folder, write_text
 from dynascope.imitation import pipeline
 from dynascope.plots.figures import new_figure
@@ -42,6 +43,17 @@ def test_an_experiment_without_its_pictures_is_not_finished(tmp_path, commit, mo
         report.reproduce(NAME, "smoke", tmp_path)
     assert (tmp_path / NAME / "smoke" / "record.nc").exists()
     assert finished(tmp_path, NAME, "smoke") is None
+
+
+def test_a_claim_that_cannot_be_judged_does_not_lose_the_run(tmp_path, monkeypatch):
+    def broken(*_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Experiment, "judge", broken)
+    with pytest.raises(ZeroDivisionError):
+        report.reproduce("spring_block/left_friction", "smoke", tmp_path)
+    assert load(tmp_path / "spring_block/left_friction/smoke/record.nc").attrs["scale"] == '"smoke"'
+    assert finished(tmp_path, "spring_block/left_friction", "smoke") is None
 
 
 def test_a_result_with_a_changed_digit_is_refused_and_run_again(tmp_path, commit):

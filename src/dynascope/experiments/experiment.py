@@ -117,6 +117,15 @@ class Experiment:
         stamps = {"experiment": self.name, "config": asdict(config), "wall_time": round(wall_time, 4)}
         return record.assign_attrs({key: json.dumps(value) for key, value in stamps.items()})
 
+    def at(self, scale: str) -> xr.Dataset:
+        """Run at a scale.
+
+        >>> from dynascope.experiments.registry import find
+        >>> attribute(find("spring_block/left_friction").at("smoke"), "scale")
+        'smoke'
+        """
+        return self.record(self.settings(scale)).assign_attrs(scale=json.dumps(scale))
+
     def judge(self, record: xr.Dataset) -> tuple[Finding, ...]:
         """Judge every claim by a record."""
         seen = record if self.read is None else self.read(record)
@@ -148,7 +157,7 @@ class Experiment:
         >>> {finding.verdict for finding in findings} <= {"reproduced", "erratum"}
         True
         """
-        record = self.record(self.settings(scale)).assign_attrs(scale=json.dumps(scale))
+        record = self.at(scale)
         return record, self.judge(record)
 
 

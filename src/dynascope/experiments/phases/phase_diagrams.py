@@ -326,6 +326,15 @@ def _draw_cells(record: xr.Dataset, ax: Axes) -> None:
     ax.set_title(f"Load curves of networks on {config.data} ({config.figure.replace('FIG.', 'Figure')})")
 
 
+def shown(value: float) -> str:
+    """A value of some noise for people: learning rates are numbers without end.
+
+    >>> shown(0.000216), shown(0.05), shown(2560)
+    ('0.00022', '0.05', '2560')
+    """
+    return f"{value:.2g}" if value < 1 else f"{value:g}"
+
+
 def draw_best_row(record: xr.Dataset, ax: Axes) -> None:
     """R² and accuracy along the row with the best accuracy."""
     row, noise = judges.best_row(judges.read(record)), record[settings(record).noise]
@@ -334,7 +343,7 @@ def draw_best_row(record: xr.Dataset, ax: Axes) -> None:
     other = ax.twinx()
     other.plot(columns, judges.straightness_along(row), "-s", color="#C1272D")
     other.set_ylabel("R² of the mean load curve", color="#C1272D")
-    ax.set_xticks(columns, [f"{value:.2g}" for value in noise.values])  # rates are numbers without end
+    ax.set_xticks(columns, [shown(value) for value in noise.values])
     title = f"slope {float(row['slope']):g}, the row with the best accuracy (S5)"
     across = f"{noise.attrs['long_name']}, the weakest noise first"
     ax.set(xlabel=across, ylabel="test accuracy", title=title)

@@ -14,7 +14,7 @@ from dynascope.experiments.claims import Claim
 from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
 from dynascope.experiments.phases import phase_judges as judges
 from dynascope.experiments.phases.load_curves import phase_training
-from dynascope.experiments.phases.phase_diagrams import ALWAYS, DIGITS, Config, run
+from dynascope.experiments.phases.phase_diagrams import ALWAYS, DIGITS, Config, run, shown
 from dynascope.experiments.sources import spring_block
 
 _UNSEEN = 1000  # beyond the seeds of every diagram
@@ -25,7 +25,7 @@ def _draw_curves(record: xr.Dataset, ax: Axes) -> None:
     seen = judges.read(record)
     noise, row = seen[settings(record).noise], seen["load"].isel(slope=0).sel(probe="train").mean("trial")
     for index, value in enumerate(noise.values):
-        ax.plot(row["layer"], row[index], "-o", color=plots.PALETTE[index], label=f"{value:.2g}")
+        ax.plot(row["layer"], row[index], "-o", color=plots.PALETTE[index], label=shown(value))
     title = f"{settings(record).data}, slope {float(seen['slope'][0]):g}"
     ax.set(xlabel="layer", ylabel="log(tr Σw / tr Σb), mean over networks", title=title)
     ax.legend(frameon=False, fontsize="small", title=noise.attrs["long_name"])
