@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 import xarray as xr
+from PIL import Image
 
 from dynascope import DeepLinear, LocallyElastic, SpringBlock, forecast, grid
 from dynascope.plots import (
+    PALETTE,
     new_figure,
     plot_curves,
     plot_forecast,
@@ -14,6 +16,7 @@ from dynascope.plots import (
     plot_run,
     plot_trajectories,
     save_figure,
+    save_small,
 )
 
 QUICK = {"duration": 1.0, "trials": 3, "save_points": 3}
@@ -142,3 +145,19 @@ def test_a_refused_forecast_is_drawn_and_says_why(values, tmp_path):
 def test_a_picture_of_a_forecast_needs_one():
     with pytest.raises(ValueError, match=r"the record must be one of forecast\(run\)"):
         plot_forecast(xr.Dataset({"loss": ("step", [1.0])}))
+
+
+def test_thin_curves_keep_their_colours_in_the_small_picture(tmp_path):
+    figure, axes = new_figure(columns=3)
+    for height, colour in enumerate(PALETTE):
+        axes[0, 0].plot([0, 1], [height, height], color=colour)
+        axes[0, 1].fill_between(
+            [0, 1], 2 * height, 2 * height + 1, color=colour, alpha=0.3
+        )  # shades compete for places
+    axes[0, 2].imshow(np.random.default_rng(0).random((64, 64)), cmap="viridis")
+    small = save_small(save_figure(figure, tmp_path / "large.png"), tmp_path / "small.png")
+    with Image.open(small) as opened:
+        pixels = np.asarray(opened.convert("RGB")).reshape(-1, 3).astype(int)
+    for colour in PALETTE:
+        wanted = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)])
+        assert np.abs(pixels - wanted).sum(axis=1).min() < 40, colour

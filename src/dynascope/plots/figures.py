@@ -63,7 +63,9 @@ def save_small(picture: Path, path: Path, limit: int = 150_000) -> Path:
         share = min(1.0, width / large.width)
         size = (max(1, round(share * large.width)), max(1, round(share * large.height)))
         content = io.BytesIO()
-        large.resize(size, Image.Resampling.LANCZOS).quantize(64).save(content, "png", optimize=True)
+        small = large.resize(size, Image.Resampling.LANCZOS)
+        # the usual way has colours for what most pixels show: thin curves of two colours would become one
+        small.quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=1).save(content, "png", optimize=True)
         if len(content.getbuffer()) <= limit:
             break
     return write_whole(path, lambda place: place.write_bytes(content.getbuffer()))

@@ -178,7 +178,9 @@ def _draw_methods(record: xr.Dataset, ax: Axes, *, name: str) -> None:
 
 def _draw_modes(record: xr.Dataset, ax: Axes, *, method: str) -> None:
     for mode, colour, label in each_mode(record.isel(trial=0).sel(optimiser=method)):
-        ax.plot(record["time"], mode["amplitude"], color=colour, label=label)
+        ax.plot(record["time"], mode["amplitude"], color=colour)
+        end = float(record["time"][-1]), float(mode["amplitude"][-1])
+        ax.annotate(label, end, (0, 2), textcoords="offset points", ha="right", color=colour, fontsize="small")
     ax.set(xlabel=plots.axis_label(record["time"]), ylabel=plots.axis_label(record["amplitude"]))
     ax.set_title(f"modes under {method}")
 

@@ -215,7 +215,8 @@ def plot(record: xr.Dataset) -> Figure:
     axes[0, 2].set_yscale("log")
     axes[0, 3].set(xlabel="step", xscale="log")
     axes[0, 3].axhline(MINIMAL, color="0.5", linestyle=":")
-    axes[0, 0].legend(frameon=False, fontsize="x-small", title="case (test accuracy) [κ]")
+    title = "case (test accuracy) [κ]"
+    axes[0, 3].legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.02, 1), title=title)
     return figure
 
 
