@@ -24,6 +24,7 @@ def test_runs_bear_every_claim_out(smoke, failed):
         ("variance", (slice(None),), 0.9, {"label-variance", "label-others"}),
         ("other_variance", (slice(None),), 0.9, {"label-others"}),
         ("largest", (slice(None),), 100.0, {"label-single"}),
+        ("label_share", (1, slice(None), 0), -1.0, {"input-smaller"}),  # at the start, with the most of both noises
     ],
 )
 def test_each_claim_can_fail(quantity, cells, factor, claims, smoke, failed):
@@ -92,3 +93,35 @@ def test_labels_that_are_reset_half_as_often_are_caught(monkeypatch, failed):
         return true(weights, x, np.where(random.random(len(labels)) < 0.5, labels, 0))
 
     assert _failed_with(monkeypatch, failed, half) == LABELS
+
+
+def test_both_layers_gradients_are_those_of_the_cross_entropy():
+    random = np.random.default_rng(0)
+    x, hidden, last = random.normal(size=(2, 4, 3)), random.normal(size=(3, 5)), random.normal(size=(5, 2))
+    targets = np.eye(2)[random.integers(2, size=(2, 4))]
+
+    def loss(hidden, last):
+        outputs = np.tanh(x @ hidden) @ last
+        return -(targets * (outputs - np.log(np.exp(outputs).sum(axis=-1, keepdims=True)))).sum(axis=-1).mean(axis=1)
+
+    for number, found in enumerate(noise_sources.class_gradients(x, targets, hidden, last)):
+        for place in np.ndindex(found.shape[1:]):
+            ends = []
+            for sign in (1, -1):
+                moved = [hidden.copy(), last.copy()]
+                moved[number][place] += sign * 1e-5
+                ends.append(loss(*moved))
+            assert found[(slice(None), *place)] == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-8)
+
+
+def test_inputs_as_noisy_as_labels_are_caught(monkeypatch, failed):
+    """Noise of ten times the deviation on the inputs moves a step more than reset labels do."""
+    true = noise_sources.class_gradients
+
+    def noisier(x, targets, *weights):
+        return true(x + 10 * (x - x.mean(axis=0)) if len(x) > 1 else x, targets, *weights)
+
+    monkeypatch.setattr(noise_sources, "class_gradients", noisier)
+    monkeypatch.setattr(noise_sources, "_spread", lambda config, *rest: np.linspace(0.9, 1.1, config.groups))
+    experiment = find(NAME)
+    assert "s7-input-smaller" in failed(NAME, experiment.record(experiment.settings("smoke")))

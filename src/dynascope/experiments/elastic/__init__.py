@@ -16,6 +16,8 @@ NAMES = (
     "network_projection",
     "network_course",
     "network_course_cifar",
+    "network_early",
+    "network_early_cifar",
     "network_corruption",
     "network_samples",
     "network_classes",

@@ -7,10 +7,9 @@ import numpy as np
 import xarray as xr
 
 from dynascope.experiments.claims import Claim, Judgement, above, below, equal, not_run, three_errors
-from dynascope.experiments.elastic.course_strengths import PRINTED, SEEN, STRENGTHS
+from dynascope.experiments.elastic.course_strengths import SEEN, STRENGTHS
 from dynascope.experiments.elastic.network_imitation import IMITATION, MARGINS
 from dynascope.experiments.elastic.network_training import (
-    READINGS,
     last_iterations,
     rate_of_change,
     recorded,
@@ -18,14 +17,12 @@ from dynascope.experiments.elastic.network_training import (
 )
 from dynascope.experiments.experiment import settings
 from dynascope.experiments.sources import elastic
-from dynascope.models.elastic.estimate import integrated_strengths
 from dynascope.models.elastic.tails import tail_index
 from dynascope.statistics.errors import Estimate, over_trials, side_by_side
-from dynascope.statistics.resampling import bootstrap_weights, estimated
+from dynascope.statistics.resampling import bootstrap_weights
 
 _STATED = 0.9  # validation accuracy on CIFAR that the source states a lower bound for
-_NEVER = "the validation loss never falls"
-_FIG_1, _FIG_3, _D10 = (elastic(figure=number) for number in ("1", "3", "D.10"))
+_FIG_1, _D10 = (elastic(figure=number) for number in ("1", "D.10"))
 
 
 def _final(values: xr.DataArray) -> Estimate:
@@ -55,25 +52,6 @@ def _pairwise(record: xr.Dataset) -> Judgement:
     """The same along the direction of the two classes themselves."""
     wrong = record["misplaced"].transpose("trial", "direction", "pair").values
     return below(over_trials(np.diagonal(wrong, axis1=1, axis2=2).T), SEEN, note="for each two classes")
-
-
-def _wild(record: xr.Dataset) -> Judgement:
-    """Way up and down that A makes beyond the distance between its ends, by either model."""
-    early = record["class_mean"].isel(step=record["step"].values <= _onset(record))
-    if not early.sizes["step"]:
-        return above(np.nan, 0.0, note=_NEVER)
-
-    def ways(paths: np.ndarray) -> np.ndarray:
-        """Of average paths (…, step, class, logit): (…, model)."""
-        readings = (READINGS[name] for name in PRINTED[:2])
-        found = [integrated_strengths(paths, geometry, method=method)[..., 0, :] for geometry, method in readings]
-        curves = np.stack(found, axis=-2)
-        return np.asarray(np.abs(np.diff(curves)).sum(axis=-1) - np.abs(curves[..., -1] - curves[..., 0]))
-
-    means = early.transpose("step", "class", "logit", "trial").values.astype(float)
-    logits, isotropic = ways(means.mean(axis=-1))
-    note = f"ups and downs of A until the loss falls, {logits:.3g} by the L-model, {isotropic:.3g} by the I-model"
-    return above(estimated(lambda paths: -np.diff(ways(paths))[..., 0], means), 0.0, note=note)
 
 
 def _onset(record: xr.Dataset) -> float:
@@ -224,13 +202,6 @@ FIGURE_1 = (
 )
 _COURSE = (
     *STRENGTHS,
-    unsettled(
-        "fig3-wild",
-        "early in training the L-model, as printed, is wilder than the I-model",
-        _wild,
-        _FIG_3,
-        why=("fig3-pole, it passes a pole there, and how near is chance",),
-    ),
     unsettled(
         "fig4c-separable",
         "classes that part have α − β with a tail index below 1",

@@ -13,7 +13,7 @@ import xarray as xr
 from jaxtyping import Float, Int
 from scipy.special import softmax
 
-from dynascope.experiments.claims import Claim, Judgement, below, equal
+from dynascope.experiments.claims import Claim, Judgement, above, below, equal
 from dynascope.experiments.experiment import Axes, Experiment, Panels, settings
 from dynascope.experiments.sources import spring_block
 from dynascope.statistics.errors import Estimate, over_trials
@@ -22,6 +22,7 @@ BATCH, DROPOUT = range(2)
 FACTORS = ((1, 1), (2, 2), (2, 1))  # of the learning rate, and of what then keeps the noise: the batch, or 1/dropout
 _FINITE = 0.15  # of log₂: what steps of finite size may add
 _NEGLIGIBLE = 0.1  # beside the noise of w₁
+_SAMPLES, _CLUSTERS, _INPUTS, _UNITS, _NOISY_RATE = 100, 10, 20, 30, 1.0  # of the networks on noisy data
 _CLASSES = 3.0  # over M (1 − p), of a drift or a variance: what M classes, not many more, may add
 
 
@@ -49,6 +50,7 @@ class Config:
     label_rate: float = 0.004
     label_runs: int = 64  # in each group
     label_steps: int = 80
+    noisy_steps: tuple[int, ...] = (0, 30, 300)  # after which noises of labels and inputs are compared
     seed: int = 0
 
 
@@ -67,6 +69,7 @@ def run(config: Config) -> xr.Dataset:
     ]
     labels = [[_labels(config, random, share) for _ in range(config.groups)] for share in config.resets]
     drift, output, own, others, largest = np.moveaxis(np.array(labels), -1, 0)  # each (reset, group)
+    apart = [[_noisy_data(config, random, share) for _ in range(config.groups)] for share in config.resets]
     return xr.Dataset(
         {
             "spread": (("source", "setting", "trial"), spread, {"long_name": "variance of outputs between runs"}),
@@ -75,11 +78,13 @@ def run(config: Config) -> xr.Dataset:
             "variance": (("reset", "trial"), own, {"long_name": "variance of the step of w₁"}),
             "other_variance": (("reset", "trial"), others, {"long_name": "variance of all other steps together"}),
             "largest": (("reset", "trial"), largest, {"long_name": "variance of the other step that varies most"}),
+            "label_share": (("reset", "trial", "after"), apart, {"long_name": "log₂ of label over input noise"}),
         },
         coords={
             "source": ["batch size", "dropout"],
             "setting": ["η", "2 η, noise kept", "2 η"],
             "reset": ("reset", list(config.resets), {"long_name": "share p of reset labels"}),
+            "after": list(config.noisy_steps),
         },
     )
 
@@ -172,6 +177,53 @@ def _labels(config: Config, random: np.random.Generator, share: float) -> tuple[
     return later[0] / speed, output, variance[0] / speed**2, others.sum(), others.max()
 
 
+def class_gradients(
+    x: Float[np.ndarray, "run sample input"],
+    targets: Float[np.ndarray, "run sample class"],
+    hidden: Float[np.ndarray, "input unit"],
+    last: Float[np.ndarray, "unit class"],
+) -> tuple[Float[np.ndarray, "run input unit"], Float[np.ndarray, "run unit class"]]:
+    """Gradients of the mean cross-entropy −⟨target, log softmax(tanh(x hidden) last)⟩, by both layers.
+
+    >>> [g.shape for g in class_gradients(np.ones((3, 2, 4)), np.eye(2)[None], np.ones((4, 5)), np.ones((5, 2)))]
+    [(3, 4, 5), (3, 5, 2)]
+    """
+    active = np.tanh(x @ hidden)
+    missed = (softmax(active @ last, axis=-1) - targets) / x.shape[1]
+    back = (missed @ last.T) * (1 - active**2)
+    return x.swapaxes(1, 2) @ back, active.swapaxes(1, 2) @ missed
+
+
+def _noisy_data(config: Config, random: np.random.Generator, share: float) -> list[float]:
+    """Log₂ of the variance of a step by labels reset with chance p over that by inputs with noise of deviation p.
+
+    Of a network that is trained with both, after some steps; inputs have the deviation 1, and noise is drawn for each
+    step anew.
+    """
+    own = np.arange(_SAMPLES) % _CLUSTERS
+    x = random.normal(size=(_CLUSTERS, _INPUTS))[own] + random.normal(size=(_SAMPLES, _INPUTS))
+    x = (x - x.mean()) / x.std()
+    hidden = random.normal(size=(_INPUTS, _UNITS)) / np.sqrt(_INPUTS)
+    last = random.normal(size=(_UNITS, _CLUSTERS)) / np.sqrt(_UNITS)
+
+    def noisy(runs: int) -> tuple[np.ndarray, np.ndarray]:
+        reset = random.random((runs, _SAMPLES)) < share
+        labels = np.where(reset, random.integers(_CLUSTERS, size=reset.shape), own)
+        return x + share * random.normal(size=(runs, *x.shape)), np.eye(_CLUSTERS)[labels]
+
+    def variance(inputs: np.ndarray, targets: np.ndarray) -> float:
+        return sum(float(each.var(axis=0).sum()) for each in class_gradients(inputs, targets, hidden, last))
+
+    found = []
+    for step in range(max(config.noisy_steps) + 1):
+        if step in config.noisy_steps:
+            inputs, targets = noisy(config.label_runs)
+            found.append(np.log2(variance(x[None], targets) / variance(inputs, np.eye(_CLUSTERS)[own][None])))
+        first, second = class_gradients(*noisy(1), hidden, last)
+        hidden, last = hidden - _NOISY_RATE * first[0], last - _NOISY_RATE * second[0]
+    return found
+
+
 def _ratio(record: xr.Dataset, source: int, setting: int) -> Estimate:
     spread = np.log2(record["spread"].values[source])  # (setting, group)
     return over_trials(spread[setting] - spread[0])
@@ -213,6 +265,17 @@ def _single(record: xr.Dataset) -> Judgement:
     classes = settings(record).classes
     note = f"largest variance of any other weight over that of w₁, {classes} classes"
     return below(over_trials(record["largest"] / record["variance"]), _NEGLIGIBLE, note=note)
+
+
+def _inputs_count_less(record: xr.Dataset) -> Judgement:
+    shares = over_trials(record["label_share"])  # (reset, after)
+    listed = "; ".join(
+        f"p = {p:g}: {', '.join(f'{2**each:.3g}' for each in row)}"
+        for p, row in zip(record["reset"].values, shares.mean, strict=True)
+    )
+    steps = ", ".join(map(str, record["after"].values))
+    note = f"log₂ of label noise over input noise; how many times after {steps} steps: {listed}"
+    return above(shares, 0.0, note=note)
 
 
 def _draw_spread(record: xr.Dataset, ax: Axes) -> None:
@@ -267,6 +330,11 @@ EXPERIMENT = Experiment(
             "steps of the other weights, each negligible, have together 1/(1 − p) times the variance of w₁",
             _others,
             kind="own",
+        ),
+        Claim(
+            "s7-input-smaller",
+            "labels reset with chance p move a step more than noise of variance p² on the inputs does, from p = 0.1 on",
+            _inputs_count_less,
         ),
     ),
     picture=Panels(_draw_spread, _draw_labels, width=5.0, height=4.0),
