@@ -181,6 +181,8 @@ def test_features_of_all_copies():
         own.features(X)
     run = own.train(X, Y, steps=5, record_every=5, keep_outputs=True)
     found = own.features(X, at=["act_1"])
+    assert list(own.features(X, at=[])) == ["logits"]
+    np.testing.assert_array_equal(own.features(X, at=[])["logits"], found["logits"])
     assert found["act_1"].shape == (2, 36, 10)
     np.testing.assert_allclose(found["logits"], run["output"][:, -1], atol=1e-6)
     assert (found["act_1"] >= 0).all()

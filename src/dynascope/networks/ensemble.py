@@ -268,7 +268,7 @@ class Ensemble:
         """Return values of all trials after `train`, in evaluation mode, by stage: (trial, sample, …), and `logits`.
 
         x: inputs (sample, *shape of the network)
-        at: names of stages; the one that the last linear layer reads if not given
+        at: names of stages, or none; the one that the last linear layer reads if not given
 
         >>> from dynascope.data import geomnist
         >>> from dynascope.networks import LeNet
@@ -283,6 +283,8 @@ class Ensemble:
         known = [name for name, _ in self.network.stages.named_children()]
         stages = tuple(one_of("at", name, known) for name in ([self.network.last] if at is None else at))
         inputs = self.trainer.inputs(arguments.inputs("x", x, self.network))
+        if not stages:
+            return {"logits": self.trainer.outputs(inputs).cpu().numpy()}
         parts = [found for _, found in self.trainer.features(inputs, stages)]
         return {name: np.concatenate([part[name].cpu().numpy() for part in parts]) for name in parts[0]}
 

@@ -8,11 +8,11 @@ import pytest
 import xarray as xr
 
 from dynascope.experiments.linear_modes.levers import TABLE
-from dynascope.experiments.regimes import collapse, data_size, grokking, regression
+from dynascope.experiments.regimes import collapse, data_size, grokking, lazy, regression
 from dynascope.experiments.regimes.course import ENTROPY, MNIST, PARTS
 from dynascope.experiments.regimes.data_size import LONGER
 from dynascope.experiments.regimes.last_layer import FULL, LAST
-from dynascope.experiments.regimes.lazy import LAZY
+from dynascope.experiments.regimes.lazy import DECAY, LAZY, ZERO
 from dynascope.experiments.registry import find, names
 
 NETWORKS = 7
@@ -53,7 +53,13 @@ def cases(**values):
 
 RIGHT = {
     "last_layer": {FULL: (0.9, 0.02, 10, 10), LAST: (0.8, 0.6, 30, 40)},
-    "lazy": {FULL: (0.9, 0.02, 10, 10), LAZY: (0.8, 0.4, 30, 40), LAST: (0.8, 0.6, 30, 40)},
+    "lazy": {
+        FULL: (0.9, 0.02, 10, 10),
+        DECAY: (0.9, 0.01, 10, 10),
+        LAZY: (0.4, 0.4, 30, 40),
+        ZERO: (0.8, 0.5, 30, 40),
+        LAST: (0.8, 0.6, 30, 40),
+    },
     "labels": {
         "true labels": (0.95, 0.02, 10, 10),
         "10 % random": (0.9, 0.03, 10, 10),
@@ -87,7 +93,7 @@ RIGHT = {
 # claims that must fail where the first and the last case change places
 SWAPPED = {
     "last_layer": {"fig-2.3-minimal", "fig-2.3-extended", "fig-2.3-used", "fig-2.3-ten", "fig-2.3-spread"},
-    "lazy": {"fig-6.3-rich", "fig-6.3-linear", "fig-6.3-extended"},
+    "lazy": {"fig-6.3-rich", "fig-6.3-linear", "fig-6.3-extended", "fig-6.3-minimal", "fig-6.3-further"},
     "labels": {"fig-3.5-accuracy"},
     "regression": {"fig-3.6-one-feature", "fig-3.6-two"},
     "classes": {"fig-2.4-classes"},
@@ -100,7 +106,14 @@ SWAPPED = {
 def labelled(name, record):
     if name in ("labels", "learning_rate"):  # training sets are fitted
         record["accuracy"].loc[{"probe": "train"}] = 1.0
-    return record
+    return fixed(record) if name == "lazy" else record
+
+
+def fixed(record, targets=0.2):
+    """With κ of untrained features for a linear model that is fitted to the end, and so much more for the targets."""
+    last = record["kappa"].sel(case=LAST, drop=True).isel(step=-1, probe=-1, drop=True)
+    own = xr.DataArray(np.array(record["case"] == LAST), dims="case")
+    return record.assign(fitted_kappa=(last + 0.05).where(own), target_kappa=(last + targets).where(own))
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -112,18 +125,48 @@ def test_claims_on_cases(name):
     wrong = verdicts(name, labelled(name, cases(**swapped)))
     assert {claim for claim, verdict in wrong.items() if verdict == "not reproduced"} >= SWAPPED[name]
     same = dict.fromkeys(keys, (0.5, 0.3, 12, 14))
-    alike = verdicts(name, cases(**same))
+    alike = verdicts(name, fixed(cases(**same), 0.0) if name == "lazy" else cases(**same))
     beyond = ("fig-2.3-extended", "fig-6.3-extended", "sec-2.5.1-constant", "fig-7.4-early", "fig-7.4-extended")
     assert "reproduced" not in {alike[claim] for claim in alike if claim not in beyond}
 
 
 @pytest.mark.parametrize("case", [FULL, LAZY, LAST])
 def test_a_first_feature_that_is_not_constant_is_caught(case):
-    record = cases(**RIGHT["lazy"])
+    record = fixed(cases(**RIGHT["lazy"]))
     record["constant_overlap"].loc[{"case": case}] = 0.9 + JITTER
     assert {claim for claim, verdict in verdicts("lazy", record).items() if verdict != "reproduced"} == {
         "sec-2.5.1-constant"
     }
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "kappa", "claims"),
+    [
+        (FULL, 0.15, {"fig-6.3-minimal"}),
+        (DECAY, 0.15, {"fig-6.3-decay"}),
+        (ZERO, 0.05, {"fig-6.3-extended"}),
+        (ZERO, 0.7, {"fig-6.3-further"}),
+        (LAZY, 0.62, {"fig-6.3-further"}),  # beyond the linear model as it is trained, not as it is fitted
+    ],
+)
+def test_a_regime_that_is_another_is_caught(spoilt, kappa, claims):
+    values = RIGHT["lazy"] | {spoilt: (0.8, kappa, 10, 10)}
+    found = verdicts("lazy", fixed(cases(**values)))
+    assert {claim for claim, verdict in found.items() if verdict != "reproduced"} == claims
+
+
+def test_targets_that_are_as_near_to_features_as_linear_outputs_are_caught():
+    found = verdicts("lazy", fixed(cases(**RIGHT["lazy"]), 0.04))
+    assert {claim for claim, verdict in found.items() if verdict != "reproduced"} == {"fig-6.3-within"}
+
+
+def test_a_linear_model_that_is_fitted_to_the_end_is_the_one_with_the_least_squares():
+    random = np.random.default_rng(0)
+    x, others, weights = random.normal(size=(20, 3)), random.normal(size=(5, 3)), random.normal(size=(3, 2))
+    np.testing.assert_allclose(lazy.least_squares(x, x @ weights + 1.0, others), others @ weights + 1.0)
+    targets = random.normal(size=(20, 2))
+    left = targets - lazy.least_squares(x, targets, x)
+    np.testing.assert_allclose([left.sum(axis=0), *(x.T @ left)], np.zeros((4, 2)), atol=1e-12)
 
 
 def test_random_labels_after_which_networks_generalize_are_caught():

@@ -116,12 +116,7 @@ def train(
     x, y, xt, yt = data
     answers = (y, yt) if targets is None else targets
     outputs = int(yt.max()) + 1 if targets is None else targets[1].shape[1]
-    shared = ("learning_rate", "momentum", "weight_decay", "batch_size", "loss", "seed")
-    options = {name: getattr(recipe, name) for name in shared} | dict(ensemble or {})
-    own = networks.Ensemble(
-        _network(recipe, x.shape[1:], outputs, network or {}), trials=recipe.seeds, sampling="shuffled", **options
-    )
-    cooler = {round((1 - recipe.cool) * recipe.steps): {"learning_rate": 0.2 * options["learning_rate"]}}
+    own, cooler = prepared(recipe, x.shape[1:], outputs, network=network, ensemble=ensemble)
     steps = np.unique(np.geomspace(min(10, recipe.steps), recipe.steps, recipe.records).round().astype(int))
     some = slice(None, None, -(-len(x) // PROBED))
     run = own.train(
@@ -131,12 +126,34 @@ def train(
         probe={"train": (x[some], answers[0][some]), "test": (xt, answers[1])},
         record_every=steps.tolist(),
         measures=("kappa", "effective_dimension"),
-        later=cooler if recipe.cool else None,
+        later=cooler,
     )
     kept = run.drop_vars(["class_mean", "train_loss", "diverged_at"], errors="ignore")
     functions = np.eye(outputs)[yt] if targets is None else targets[1]
     seen = [] if look is None else [look(own)]
     return xr.merge([kept.drop_attrs(), _spectra(own, x, xt, functions), *seen])
+
+
+def prepared(
+    recipe: Recipe,
+    shape: tuple[int, ...],
+    outputs: int,
+    *,
+    network: Mapping[str, Any] | None = None,
+    ensemble: Mapping[str, Any] | None = None,
+) -> tuple[Any, dict[int, Any] | None]:
+    """`seeds` networks before their training, with options that differ from the recipe's, and what changes on the way.
+
+    >>> prepared(Recipe(), (1, 8, 8), 10)[1]
+    {280: {'learning_rate': 0.020000000000000004}}
+    """
+    shared = ("learning_rate", "momentum", "weight_decay", "batch_size", "loss", "seed")
+    options = {name: getattr(recipe, name) for name in shared} | dict(ensemble or {})
+    own = networks.Ensemble(
+        _network(recipe, shape, outputs, network or {}), trials=recipe.seeds, sampling="shuffled", **options
+    )
+    cooler = {round((1 - recipe.cool) * recipe.steps): {"learning_rate": 0.2 * options["learning_rate"]}}
+    return own, cooler if recipe.cool else None
 
 
 def shortened(recipe: Recipe, steps: int) -> Recipe:
@@ -166,7 +183,7 @@ def gather(cases: Mapping[str, xr.Dataset]) -> xr.Dataset:
     >>> gather({"a": xr.Dataset({"kappa": 0.1})})["case"].values.tolist()
     ['a']
     """
-    return xr.concat(list(cases.values()), "case", join="outer").assign_coords(case=list(cases))
+    return xr.concat(list(cases.values()), "case", join="outer", coords="minimal").assign_coords(case=list(cases))
 
 
 def final(record: xr.Dataset, name: str, case: str) -> np.ndarray:
