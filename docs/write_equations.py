@@ -39,8 +39,8 @@ The page is written by `make equations`; a test compares it with the code.
 
 - **Function**: its docstring names the item after `Source:`. What is derived from the item, or a class that names it
   in a range, stands here only where no function names it itself.
-- **Claim**: its source, or that of its experiment if it has none of its own, names the item. A figure that no claim
-  names has the claims of its panels, or those of its experiment that name no item themselves.
+- **Claim**: its source, or that of its experiment if it has none of its own, names the item. A figure has
+  the claims of its panels too; one that no claim names has those of its experiment that name no item themselves.
 - **Test**: up to two that use one of the functions by name, in the folder of tests that mirrors the function's, and up
   to two that name one of the claims; those that name least else come first. Every claim is also judged in a smoke run,
   by `make verify-smoke`; where that is all, it stands here.
@@ -194,7 +194,7 @@ def find_all() -> list[Item]:
         key = item.paper, item.kind, item.number
         panels = [other for other in named if other[:2] == key[:2] and other[2].startswith(f"{item.number}(")]
         of_panels = [claim for panel in panels for claim in named[panel]]
-        claims = tuple(dict.fromkeys(named.get(key) or of_panels or about.get(key, [])))
+        claims = tuple(dict.fromkeys([*named.get(key, []), *of_panels] or about.get(key, [])))
         experiments = dict.fromkeys(claim.partition(":")[0] for claim in claims)
         mine = functions.get(key, ())
         tests, pictures = _tests_of(mine, claims, rivals), tuple(map(_picture, experiments))

@@ -273,8 +273,8 @@ def _cases(measured: Measured, expected: ArrayLike, tolerance: ArrayLike) -> tup
 
 
 def _verdict(agrees: np.ndarray, *numbers: np.ndarray) -> Verdict:
-    """A case that was measured and fails decides; else one without a number leaves the claim undetermined."""
-    known = ~np.isnan(numbers).any(axis=0)
+    """A case that was measured and fails decides; else one without a number, or an error, leaves it undetermined."""
+    known = ~np.isnan(numbers).any(axis=0) & ~np.isinf(numbers[-1])
     if not np.all(agrees[known]):
         return "not reproduced"
     return "reproduced" if np.all(known) else "not determined"

@@ -18,6 +18,8 @@ from dynascope.models.elastic.geometry import geometry_blocks
         ("e-schur", {"printed_least": lambda each: 0.5 * each / each}),
         ("e-schur-drift", {"drift_largest": lambda each: 2 * each / each}),
         ("e-separates", {"general": lambda each: 0 * each + 0.5}),
+        ("e-mixes", {"falling": lambda each: 0 * each + 0.5}),
+        ("e-indefinite", {"indefinite": lambda each: 0 * each + 0.5}),
         ("d20-eigenvalues", {"mixture": lambda each: each + 0.01}),
         ("d20-path", {"mixture_missed": 1e-3}),
         ("slides-gamma", {"alone": 1.0}),

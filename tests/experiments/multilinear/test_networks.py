@@ -69,8 +69,18 @@ def test_the_claims_hold_on_the_networks_as_they_are(record, failed):
     assert failed(NAME, record) <= FORESEEN | SHAPES  # which small networks do not settle
 
 
-def test_the_model_holds_where_it_is_right(record, failed):
-    assert not {"fig-5.1a-networks", "fig-5.1b-corrected"} & failed(NAME, like_the_model(record))
+def verdicts(record):
+    return {finding.id: finding.verdict for finding in find(NAME).judge(record)}
+
+
+def test_the_model_is_not_contradicted_where_it_is_right(record):
+    """One stretched curve says as much there, up to noise, so that nothing is told for it, either."""
+    found = verdicts(like_the_model(record))
+    assert "not reproduced" not in {found["fig-5.1a-networks"], found["fig-5.1b-corrected"]}
+
+
+def test_the_model_is_contradicted_where_one_stretched_curve_is_right(record):
+    assert verdicts(like_one_stretched(record))["fig-5.1a-networks"] == "not reproduced"
 
 
 def test_the_shape_is_to_blame_where_one_stretched_curve_says_all(record, failed):

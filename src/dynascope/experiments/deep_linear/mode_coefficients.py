@@ -142,6 +142,7 @@ EXPERIMENT = Experiment(
             "with label noise the drift vanishes at s + β (L−1) s^(−2/L) σ_q/2",
             _zero,
             deep_linear(equation="17"),
+            kind="own",  # counted once, as eq17-network
         ),
     ),
     picture=Panels(_draw_diffusion, _draw_ito),

@@ -28,7 +28,7 @@ _SIZE = _CLASSES * _FEATURES
 _RATIO = 0.4  # β/α where both have the same tail
 _SLOW, _FAST = 0.7, 1.4  # tail indices on both sides of 1
 _LATE = (1e2, 1e4, 1e6, 1e8)
-_SHORT = (1.0, 30.0, 60.0)
+_SHORT, _LONG = (1.0, 30.0, 60.0), (1.0, 30.0, 200.0)
 _BORDER = (0.7, 1.3)  # c λ in units of 1/2
 _WEIGHTS = (0.5, 0.8, 0.95)  # of a class's own projector
 _ROUNDING = 1e-9
@@ -58,6 +58,13 @@ def _positive(random: np.random.Generator, size: int) -> Float[np.ndarray, "size
     return np.asarray(root @ root.T / size)
 
 
+def _indefinite(random: np.random.Generator) -> Float[np.ndarray, "class class"]:
+    """Symmetric, without a trace, so that it has eigenvalues of both signs, the largest of size 1."""
+    root = random.standard_normal((_CLASSES, _CLASSES))
+    found = root + root.T - 2 * np.trace(root) / _CLASSES * np.eye(_CLASSES)
+    return np.asarray(found / np.abs(np.linalg.eigvalsh(found)).max())
+
+
 def _blocks(whole: np.ndarray, classes: int = _CLASSES) -> Float[np.ndarray, "class class feature feature"]:
     features = len(whole) // classes
     return whole.reshape(classes, features, classes, features).swapaxes(1, 2)
@@ -73,8 +80,9 @@ def _share(config: Config, times: tuple[float, ...], start: np.ndarray, model: L
 def _theorem(random: np.random.Generator, config: Config) -> dict[str, float]:
     """Shares of separated trials for one H: slow tails, fast ones of both strengths, and one of α − β alone.
 
-    And for one H and a constant E, positive as well, whose entries all differ. The largest eigenvalue of H is 1: times
-    that are long enough for every separation then leave all numbers finite.
+    And for one H and a general E whose entries all differ: constant and positive, the same falling fast, and constant
+    with eigenvalues of both signs. The largest eigenvalue of H is 1: times that are long enough for every separation
+    then leave all numbers finite.
     """
     drawn = _positive(random, _SIZE)
     geometry = _blocks(drawn / np.linalg.eigvalsh(drawn)[-1])
@@ -87,11 +95,15 @@ def _theorem(random: np.random.Generator, config: Config) -> dict[str, float]:
     tied = LocallyElastic(_CLASSES, _FEATURES, lambda time: 1 + 0.1 / (1 + time) ** 2, 1.0, **options)
     whole = _positive(random, _CLASSES) + 0.2 * np.eye(_CLASSES)
     general = LocallyElastic(_CLASSES, _FEATURES, elasticity=whole, **options)
+    falling = LocallyElastic(_CLASSES, _FEATURES, elasticity=lambda time: whole * (1 + time) ** -_FAST, **options)
+    both_signs = LocallyElastic(_CLASSES, _FEATURES, elasticity=_indefinite(random), **options)
     return {
         "slow": _share(config, _LATE, start, slow),
         "fast": _share(config, _LATE, start, fast),
         "tied": _share(config, _SHORT, start, tied),
         "general": _share(config, _SHORT, start, general),
+        "falling": _share(config, _LATE, start, falling),
+        "indefinite": _share(config, _LONG, start, both_signs),
     }
 
 
@@ -174,8 +186,8 @@ def _parts(record: xr.Dataset, name: str) -> Judgement:
     return equal(record[name].values, 1.0, rare(record), note=note)
 
 
-def _mixed(record: xr.Dataset) -> Judgement:
-    return equal(record["fast"].values, 0.0, rare(record), note="share of trials at t = 1e8, for each H")
+def _mixed(record: xr.Dataset, name: str) -> Judgement:
+    return equal(record[name].values, 0.0, rare(record), note="share of trials at t = 1e8, for each H")
 
 
 def _tied(record: xr.Dataset) -> Judgement:
@@ -214,9 +226,10 @@ def _eigenvalues(record: xr.Dataset) -> Judgement:
 
 def _draw_shares(record: xr.Dataset, ax: Axes) -> None:
     names = {"slow": "α, β ≫ 1/t", "fast": "α, β ≪ 1/t", "tied": "α − β ≪ 1/t, β = 1", "general": "general E"}
+    names |= {"falling": "E ≪ 1/t", "indefinite": "E of both signs"}
     for place, (colour, name) in enumerate(zip(plots.PALETTE, names, strict=False)):
         ax.plot(np.full(record.sizes["draw"], place), record[name], "o", color=colour, markersize=5)
-    ax.set_xticks(range(len(names)), list(names.values()), fontsize="small")
+    ax.set_xticks(range(len(names)), list(names.values()), fontsize="small", rotation=20)
     ax.set(ylabel="share of trials with separable classes", ylim=(-0.05, 1.05), title="Random positive H")
 
 
@@ -248,7 +261,7 @@ EXPERIMENT = Experiment(
         Claim(
             "thm-3-1-general-both",
             "where both α and β fall faster than 1/t classes do not separate, for random positive H",
-            _mixed,
+            lambda r: _mixed(r, "fast"),
             elastic(theorem=_THEOREM, place="part (2)"),
             kind="derived",
         ),
@@ -273,6 +286,20 @@ EXPERIMENT = Experiment(
             kind="derived",
         ),
         Claim("e-separates", "a constant positive E separates as well", lambda r: _parts(r, "general"), _E),
+        Claim(
+            "e-mixes",
+            "a positive E that falls faster than 1/t as a whole leaves classes mixed",
+            lambda r: _mixed(r, "falling"),
+            _E,
+            kind="derived",
+        ),
+        Claim(
+            "e-indefinite",
+            "a constant symmetric E with eigenvalues of both signs separates as well",
+            lambda r: _parts(r, "indefinite"),
+            elastic(section="5, E"),
+            kind="derived",
+        ),
         Claim(
             "d20-eigenvalues",
             "(D.20) pulls along d_j with p_j + (1 − p_j)/(K−1)², across it with (1 − p_j) K/(K−1)²",

@@ -65,8 +65,8 @@ def _prefers(record: xr.Dataset) -> Judgement:
 def _intense(record: xr.Dataset) -> Judgement:
     used, half = record["utilisation"], record.sizes["mode"] // 2
     strong = (used.isel(model=0, mode=slice(0, half)), used.isel(model=1, mode=slice(half, None)))
-    mean, error = over_trials(np.array([part.sum("mode") for part in strong]))
-    return above(mean, 0.5, 3 * error, note="k ≤ 5 for α = −4, k > 5 for α = 4")
+    shares = over_trials(np.array([part.sum("mode") for part in strong]))
+    return above(shares, 0.5, note="k ≤ 5 for α = −4, k > 5 for α = 4")
 
 
 def _draw_intensities(record: xr.Dataset, ax: Axes) -> None:

@@ -3,6 +3,7 @@
 Two-layer networks on multitask sparse parity, foreseen from one skill alone.
 """
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -33,27 +34,32 @@ PRINTED = {"time": (22.0, 0.5), "data_printed": (800.0, 50.0), "parameters": (4.
 
 
 def _foreseen(record: xr.Dataset, form: str) -> Judgement:
-    """The calibrated curve must be better by its errors than the model and no frequencies, and no worse than no model.
+    """The calibrated curve must be better by its errors than the model, than no frequencies, and than no model.
 
-    It cannot be better than the stretched curve by more than noise: where networks do what the model says, both agree.
+    Where it is as good as the last, the stretched curve, as it is where networks do what the model says, runs cannot
+    tell: the claim is not determined. Only where it is worse by its errors it fails.
     """
 
     def gains(part: xr.Dataset) -> np.ndarray:
         found = distances(part, form)
-        return np.array([found["model"] - found[name] for name in ("plain", "same")])
+        return np.array([found["model"] - found[name] for name in ("plain", "same", "stretched")])
 
     found = distances(record, form)
     gain = left_out(record, FORMS[form], gains)
     value, low, high = (float(record[f"{form}_{name}"]) for name in ("value", "low", "high"))
     note = (
-        f"mean distance of R/S, below the model without calibration, below one curve for all skills, and not above the "
+        f"mean distance of R/S, below the model without calibration, below one curve for all skills, and below the "
         f"measured curve of one skill, stretched by P(k), {found['stretched']:.4f}; calibrated {value:.4g} in "
         f"[{low:.4g}, {high:.4g}]; noise {found['noise']:.3f}"
     )
     if form == "time":
         note += ". Whether it fails by the curve's shape alone: fig-5.1a-shape"
     rivals = [found[name] for name in ("plain", "same", "stretched")]
-    return below(found["model"], rivals, [*three_errors(gain.error, gain.runs), 0.0], note=note)
+    errors = three_errors(gain.error, gain.runs)
+    judged = below(found["model"], rivals, [*errors[:2], -errors[2]], note=note)
+    if judged.verdict == "reproduced" and gain.mean[2] > -errors[2]:
+        return replace(judged, verdict="not determined")
+    return judged
 
 
 def _stretched(record: xr.Dataset, form: str) -> Judgement:

@@ -275,7 +275,8 @@ def _definitions(name: str, figure: str) -> tuple[Claim, ...]:
         return (Claim(name, text, judges.ranked_alike, source, kind="own", settles_at="paper"),)
     source, why = spring_block(figure=f"{figure}, S13", section="S4"), (f"{name}-shape, how far curves fall differs",)
     return (
-        Claim(name, text, judges.ranked_alike, source, settles_at="paper", why=why),
+        # "comparable results": the bound is ours
+        Claim(name, text, judges.ranked_alike, source, kind="derived", settles_at="paper", why=why),
         Claim(
             f"{name}-shape",
             "so do they in units of a layer's mean work, by either definition",

@@ -148,13 +148,13 @@ EXPERIMENT = Experiment(
                 f"eq7-{dynamics}",
                 f"the chain {numbers} settles at Δd = (μ→ − μ←)/(2k), at every noise level",
                 partial(_settles, dynamics=dynamics),
-                spring_block(equation="7"),
+                spring_block(equation=equations),
                 kind="derived" if dynamics == "langevin" else "printed",  # there the source speaks of decaying noise
             )
-            for dynamics, numbers in (
-                ("overdamped", "(5)"),
-                ("inertial", "(4), (S2), (S3)"),
-                ("langevin", "(S4), (S5) at constant noise"),
+            for dynamics, numbers, equations in (
+                ("overdamped", "(5)", "7"),
+                ("inertial", "(4), (S2), (S3)", "7, 4, S2, S3"),
+                ("langevin", "(S4), (S5) at constant noise", "7, S4, S5"),
             )
         ),
         Claim(
