@@ -397,5 +397,5 @@ EXPERIMENT = Experiment(
         "network_duration": 800.0,
     },
     model="ModeEquation",
-    adapted="step lengths of Figure 12, which the source leaves out",
+    adapted="step lengths: in Figure 4(b) the source has 1e-4, for Figure 12 it leaves them out",
 )

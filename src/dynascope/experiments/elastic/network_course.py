@@ -20,5 +20,5 @@ EXPERIMENT = Experiment(
     needs=("torch",),
     smoke=SMALL | {"per_class": 100, "steps": 1200, "records": 50, "trials": 12},
     laptop={"probes": 40, "steps": 8000, "records": 80, "trials": 16},
-    adapted="growth of A, Figures D.6 and D.10 on class means over a probe set",
+    adapted="strengths as printed, their tails, Figures D.6 and D.10 on class means over a probe set",
 )

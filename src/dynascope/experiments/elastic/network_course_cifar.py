@@ -21,5 +21,5 @@ EXPERIMENT = Experiment(
     needs=("torch", "sklearn"),
     smoke=SMALL | _DIGITS | {"learning_rate": 0.03, "steps": 800, "records": 50, "trials": 12},
     laptop={"per_class": 2000, "probes": 40, "steps": 8000, "records": 80, "trials": 16},
-    adapted="growth of A, Figures D.6 and D.10 on class means over a probe set",
+    adapted="strengths as printed, their tails, Figures D.6 and D.10 on class means over a probe set",
 )
