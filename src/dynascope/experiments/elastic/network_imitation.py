@@ -306,8 +306,8 @@ def draw_differences(record: xr.Dataset, ax: Axes) -> None:
     ax.plot(record["step"], along, ":", color=plots.PALETTE[0], label="logits, H-norm")
     floor = record["noise_floor"].sel(norm="plain").mean("class")
     ax.plot(record["step"], floor, color="black", label="noise floor")
+    ax.set(yscale="log", ylim=(None, 5.0))  # with room for the legend, which comes last
     label_steps(ax, "relative difference, held out")
-    ax.set_yscale("log")
 
 
 IMITATION = (

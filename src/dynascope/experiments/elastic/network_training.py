@@ -218,5 +218,6 @@ def recorded(judge: Callable[[xr.Dataset], Judgement], name: str, **at: str) -> 
 def label_steps(ax: Axes, ylabel: str) -> None:
     """Label a panel over training steps, with a legend that leaves room for its curves."""
     ax.set(xlabel="training step", ylabel=ylabel)
+    ax.locator_params(axis="x", nbins=4)  # numbers of six digits need room
     if ax.get_legend_handles_labels()[0]:
         ax.legend(frameon=False, fontsize="x-small")
