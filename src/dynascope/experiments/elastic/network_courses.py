@@ -13,7 +13,8 @@ from jaxtyping import Float, Int
 
 from dynascope import plots
 from dynascope.experiments.elastic.network_drawn import last_updates, read_drawn
-from dynascope.experiments.elastic.network_imitation import draw_differences, draw_paths, imitations
+from dynascope.experiments.elastic.network_held_out import GEOMETRIES
+from dynascope.experiments.elastic.network_imitation import imitations
 from dynascope.experiments.elastic.network_training import (
     Training,
     growth_of_each,
@@ -170,11 +171,37 @@ def _draw_curves(record: xr.Dataset, ax: Axes, *, ylabel: str, yscale: str = "li
     ax.set(xlim=(0, last), yscale=yscale)
 
 
+def _draw_paths(record: xr.Dataset, ax: Axes) -> None:
+    """Draw networks and imitations of one class over training steps."""
+    genuine = record["class_mean"].isel({"class": 0}).mean("trial")
+    for logit, colour in zip(range(record.sizes["logit"]), plots.PALETTE, strict=False):
+        label = f"networks, logit {logit}"
+        ax.plot(record["step"], genuine.isel(logit=logit), ".", ms=2, color=colour, label=label)
+        for geometry, style, name in (("logits", "-", "L-model"), ("mixture", "--", "mixture (D.20)")):
+            shown = record["imitated_mean"].sel(geometry=geometry).isel({"class": 0, "logit": logit})
+            ax.plot(record["step"], shown, style, color=colour, linewidth=1, label=None if logit else name)
+    label_steps(ax, "mean logits of class 0")
+
+
+def _draw_differences(record: xr.Dataset, ax: Axes) -> None:
+    """Draw how far imitations are from networks that they were not fitted to, over training steps."""
+    missed = record["relative_difference"].mean("class")
+    for geometry, colour in zip(GEOMETRIES, plots.PALETTE, strict=False):
+        plain = missed.sel(geometry=geometry, norm="plain")
+        ax.plot(record["step"], plain, color=colour, label=f"{geometry}, all logits")
+    along = missed.sel(geometry="logits", norm="H")
+    ax.plot(record["step"], along, ":", color=plots.PALETTE[0], label="logits, H-norm")
+    floor = record["noise_floor"].sel(norm="plain").mean("class")
+    ax.plot(record["step"], floor, color="black", label="noise floor")
+    ax.set(yscale="log", ylim=(None, 5.0))  # with room for the legend, which comes last
+    label_steps(ax, "relative difference, held out")
+
+
 PICTURE = Panels(
     draw_projection,
     _draw_printed,
     _draw_gap,
-    draw_paths,
+    _draw_paths,
     partial(
         _draw_curves,
         ylabel="strength (per step)",
@@ -184,7 +211,7 @@ PICTURE = Panels(
     ),
     partial(_draw_curves, ylabel="angle, loss", angle="angle to the final direction (radians)", loss="validation loss"),
     partial(_draw_curves, ylabel="length of class means", length="mean length of class means"),
-    draw_differences,
+    _draw_differences,
     columns=4,
     width=4.0,
     height=3.2,

@@ -6,7 +6,6 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, below, equal
 from dynascope.experiments.elastic.network_drawn import last_updates
 from dynascope.experiments.elastic.network_held_out import (
@@ -19,8 +18,7 @@ from dynascope.experiments.elastic.network_held_out import (
     missed_late,
     spread,
 )
-from dynascope.experiments.elastic.network_training import label_steps, last_iterations, recorded, unsettled
-from dynascope.experiments.experiment import Axes
+from dynascope.experiments.elastic.network_training import last_iterations, recorded, unsettled
 from dynascope.experiments.sources import elastic
 from dynascope.imitation import imitate
 from dynascope.imitation.judging import published_strengths
@@ -282,32 +280,6 @@ def _from_random(record: xr.Dataset) -> Judgement:
     return above(
         float(record["identified"]), _OFTEN, note=f"share of {_STARTS} starts with mean 0; as coded {coded:.3f}"
     )
-
-
-def draw_paths(record: xr.Dataset, ax: Axes) -> None:
-    """Draw networks and imitations of one class over training steps."""
-    genuine = record["class_mean"].isel({"class": 0}).mean("trial")
-    for logit, colour in zip(range(record.sizes["logit"]), plots.PALETTE, strict=False):
-        label = f"networks, logit {logit}"
-        ax.plot(record["step"], genuine.isel(logit=logit), ".", ms=2, color=colour, label=label)
-        for geometry, style, name in (("logits", "-", "L-model"), ("mixture", "--", "mixture (D.20)")):
-            shown = record["imitated_mean"].sel(geometry=geometry).isel({"class": 0, "logit": logit})
-            ax.plot(record["step"], shown, style, color=colour, linewidth=1, label=None if logit else name)
-    label_steps(ax, "mean logits of class 0")
-
-
-def draw_differences(record: xr.Dataset, ax: Axes) -> None:
-    """Draw how far imitations are from networks that they were not fitted to, over training steps."""
-    missed = record["relative_difference"].mean("class")
-    for geometry, colour in zip(GEOMETRIES, plots.PALETTE, strict=False):
-        plain = missed.sel(geometry=geometry, norm="plain")
-        ax.plot(record["step"], plain, color=colour, label=f"{geometry}, all logits")
-    along = missed.sel(geometry="logits", norm="H")
-    ax.plot(record["step"], along, ":", color=plots.PALETTE[0], label="logits, H-norm")
-    floor = record["noise_floor"].sel(norm="plain").mean("class")
-    ax.plot(record["step"], floor, color="black", label="noise floor")
-    ax.set(yscale="log", ylim=(None, 5.0))  # with room for the legend, which comes last
-    label_steps(ax, "relative difference, held out")
 
 
 IMITATION = (
