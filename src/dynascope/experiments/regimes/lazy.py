@@ -96,12 +96,10 @@ def _further(record: xr.Dataset, case: str, note: str) -> Judgement:
 
 
 def _furthest(record: xr.Dataset) -> Judgement:
-    linear = final(record, "kappa", LAST), final(record, "fitted_kappa", LAST)
-    lazy = final(record, "kappa", LAZY), final(record, "kappa", ZERO)
-    note = (
-        "κ of the last layer alone, trained as the others, then fitted to the end; beside lazy networks, from zero too"
-    )
-    return recipe.exceeds(*((each, other) for each in linear for other in lazy), note=note)
+    """Where both are what the source speaks of: linear models fitted to the end, lazy networks that start from zero."""
+    others = ", ".join(f"{case} {final(record, 'kappa', case).mean():.3f}" for case in (LAST, LAZY))
+    note = f"κ of the last layer alone, fitted to the end, beside lazy networks from zero; as trained here: {others}"
+    return recipe.exceeds((final(record, "fitted_kappa", LAST), final(record, "kappa", ZERO)), note=note)
 
 
 def _within(record: xr.Dataset) -> Judgement:
