@@ -38,6 +38,8 @@ def test_what_has_no_number_is_not_determined():
     assert above([math.nan, -1.0], 0.0).verdict == "not reproduced"  # a case that was measured decides
     assert corrected(math.nan, 1.0, 0.1, published=2.0, error=0.01, note="n").verdict == "not determined"
     assert equal(Estimate(1.0, math.nan), 1.0, 0.1, rival=2.0).verdict == "not determined"
+    assert above(1.0, 0.0, math.inf).verdict == equal(3.0, 1.0, math.inf).verdict == "not determined"  # any error
+    assert above([1.0, -1.0], 0.0, [math.inf, 0.1]).verdict == "not reproduced"
 
 
 def test_a_measurement_that_cannot_tell_rivals_apart_reproduces_nothing():
