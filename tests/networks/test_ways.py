@@ -70,13 +70,17 @@ def quick_compiler(monkeypatch):
         each.cache_clear()
 
 
+@pytest.mark.filterwarnings("ignore:TF32 acceleration")
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("way", OTHERS)
 def test_every_way_gives_the_same_training(case, way):
+    """Up to rounding, which a network with many layers and batch norms magnifies, in both precisions alike."""
     right = trained(case, "stacked", "float64")
-    torch.testing.assert_close(trained(case, way, "float64"), right, rtol=1e-10, atol=1e-10)
-    rounding = (trained(case, "stacked", "float32") - right).abs().max()
-    assert (trained(case, way, "float32") - right).abs().max() < 8 * rounding + 1e-6
+    rounding = (trained(case, "stacked", "float32") - right).abs().max() + 1e-7
+    safe = torch.backends.mkldnn.flags(enabled=False) if "channels last" in way else nullcontext()  # `ways.possible`
+    with safe:
+        for precision, finer in (("float32", 1.0), ("float64", 2.0**-29)):
+            assert (trained(case, way, precision) - right).abs().max() < 8 * finer * rounding
 
 
 @pytest.mark.ci
