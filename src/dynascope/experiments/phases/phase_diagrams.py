@@ -206,7 +206,7 @@ def best_cell(figure: str, *, fits_less: bool = False, among: str = "") -> tuple
         Claim(
             f"{prefix}-accuracy",
             f"in {row}, no noise gives 0.005 more than that with the straightest curve",
-            judges.in_best_row(partial(best_where_straight, all_settings=not among)),
+            judges.in_best_row(best_where_straight),
             source,
             settles_at="paper",
             why=(why,),

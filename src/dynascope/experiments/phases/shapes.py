@@ -75,7 +75,6 @@ def best_where_straight(
     load: xr.DataArray,
     *,
     regret: float = REGRET,
-    all_settings: bool = True,
     named: str = "test accuracy",
 ) -> Judgement:
     """Judge that no setting is more accurate, by `regret`, than that whose mean load curve is the straightest.
@@ -86,7 +85,6 @@ def best_where_straight(
 
     accuracy: over (setting, trial), or what else is better where it is larger, as `named`
     load: over (setting, trial, layer)
-    all_settings: False for some that were chosen because they lie close: that others are worse is known
 
     >>> line, arc = xr.DataArray([2.0, 1.0, 0.0], dims="layer"), xr.DataArray([2.0, 1.8, 0.0], dims="layer")
     >>> accuracy = xr.DataArray([[0.8, 0.9, 0.8], [0.5, 0.6, 0.5]], dims=("setting", "trial"))
@@ -100,7 +98,7 @@ def best_where_straight(
     note = f"{named} at the straightest, {straightest + 1} of {len(cells)}: {cells[straightest]:.4f}; "
     note += f"the best of all others, {rival + 1}, has so much more"
     judged = below(estimated(_ahead, reached, loads, side="upper"), regret, note=note)
-    if judged.verdict != "reproduced" or not all_settings:
+    if judged.verdict != "reproduced":
         return judged
     apart = estimated(_apart, reached, side="upper")  # the side that chance, which makes a best and a worst, widens
     told = f"{note}; the worst is {apart.mean:.4f} below the best"
