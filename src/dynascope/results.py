@@ -207,7 +207,7 @@ def results_page(results: Mapping[str, Result], pictures: Collection[str]) -> st
         "`dynascope verify --keep` left in folders. "
         "A claim that does not reproduce stays in the table; so does one that was not run. "
         "Numbers *by its former judge* are of a run from before a claim was judged as strictly as it is now, whose "
-        "record is not at hand any more: by these the verdict should stay; the next run tells.",
+        "record is not at hand any more: the verdict is what today's judge makes of these; the next run tells.",
         _counts(rows),
         "## Printed claims that do not reproduce",
         "A claim reproduces where it holds by more than its tolerance, which is three standard errors of these runs "

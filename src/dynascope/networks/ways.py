@@ -104,7 +104,7 @@ def possible(precision: str, device: str) -> list[str]:
     """
     gpu = device.startswith("cuda")
     own = gpu and precision == "float32"  # the kernels know nothing else
-    # on a processor PyTorch 2.13 writes past the end of 1 × 1 convolutions with a stride that have channels last
+    # on a processor PyTorch 2.13 damages memory in 1 × 1 convolutions with a stride and channels last
     return [way for way in WAYS if (own or "own kernels" not in way) and (gpu or "channels last" not in way)]
 
 

@@ -146,6 +146,7 @@ def test_a_first_feature_that_is_not_constant_is_caught(case):
         (DECAY, 0.15, {"fig-6.3-decay"}),
         (ZERO, 0.05, {"fig-6.3-extended"}),
         (ZERO, 0.7, {"fig-6.3-further"}),
+        (LAZY, 0.62, {"fig-6.3-further"}),
     ],
 )
 def test_a_regime_that_is_another_is_caught(spoilt, kappa, claims):

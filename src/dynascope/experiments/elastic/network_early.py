@@ -25,12 +25,12 @@ _FALLEN = 0.95  # of the validation loss at the start: where it falls, in Figure
 
 @dataclass(frozen=True)
 class Config(Training):
-    """Some ensembles, each of `trials` networks with pictures of its own, until the validation loss falls."""
+    """Some ensembles, each of `trials` networks, until the validation loss falls; shapes are drawn for each anew."""
 
     ensembles: int = 20
     probes: int = 40
     steps: int = 1600
-    records: int = 25  # as dense as the first of the whole course
+    records: int = 25
 
 
 def run(config: Config) -> xr.Dataset:

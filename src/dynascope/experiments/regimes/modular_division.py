@@ -213,14 +213,14 @@ EXPERIMENT = Experiment(
             "after grokking the features are minimal, κ < 0.1",
             _minimal,
             _FEATURES,
-            kind="own",  # of all, those that fall back at that step as well
             why=("fig-6.4-settled, those that fall back are not",),
         ),
         Claim(
             "fig-6.4-settled",
             "those that get all test equations right at that step, and do not fall back just then, have κ < 0.1",
             _settled,
-            _FEATURES,  # the network of the figure is one of these: it gets all test equations right
+            _FEATURES,
+            kind="derived",  # Figure 6.4(a) shows a network that gets all of them right
         ),
         Claim(
             "fig-6.4-all-directions",
