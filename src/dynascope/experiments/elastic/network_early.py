@@ -13,13 +13,14 @@ from jaxtyping import Float
 from dynascope import plots
 from dynascope.experiments.claims import Judgement, above
 from dynascope.experiments.elastic.course_claims import claims_on
+from dynascope.experiments.elastic.course_strengths import PRINTED
 from dynascope.experiments.elastic.network_training import READINGS, SMALL, Training, label_steps, train, unsettled
 from dynascope.experiments.experiment import Axes, Experiment, Panels
 from dynascope.experiments.sources import elastic
 from dynascope.models.elastic.estimate import integrated_strengths
 from dynascope.statistics.errors import over_trials
 
-_PRINTED = ("L-model as printed", "I-model as printed")
+_PRINTED = PRINTED[:2]  # L-model, I-model
 _FALLEN = 0.95  # of the validation loss at the start: where it falls, in Figure D.10, it is no longer early
 
 
@@ -42,7 +43,7 @@ def run(config: Config) -> xr.Dataset:
         parts.append(
             xr.Dataset(
                 {"intra": (("model", "step"), integrated(mean)), "loss": trained["loss"].mean("trial")},
-                coords={"step": trained["step"], "model": list(_PRINTED)},
+                coords={"step": trained["step"], "model": _PRINTED},
             )
         )
     return xr.concat(parts, "ensemble")
