@@ -16,9 +16,9 @@ def _curves(bends):
     return -LAYERS - np.asarray(bends)[..., None] * LAYERS**2 / 2 + 1e-3 * random.normal(size=(*np.shape(bends), 8))
 
 
-def _three(accuracy=(0.90, 0.95, 0.85), most=-0.1):
-    """Figure 5(c): three dropouts, at the end."""
-    bends = np.repeat([[0.1], [0.0], [most]], SEEDS, axis=1)[..., None]
+def _three(accuracy=(0.90, 0.95, 0.85), bends=(0.1, 0.0, -0.1)):
+    """Figure 5(c): three dropouts, or more, at the end."""
+    bends = np.repeat(np.array(bends)[:, None], SEEDS, axis=1)[..., None]
     reached = np.array(accuracy)[:, None, None] + 1e-3 * np.random.default_rng(1).normal(size=bends.shape)
     dims = ("schedule", "trial", "time")
     return xr.Dataset({"load": ((*dims, "layer"), _curves(bends)), "accuracy": (dims, reached)}, coords={"time": [1.0]})
@@ -46,6 +46,7 @@ def _idle(record):
 def test_curves_as_the_paper_draws_them_pass_every_claim(failed):
     assert not failed("phases/convolutional", _three())
     assert not failed("phases/raised_dropout", _raised())
+    assert not failed("phases/much_dropout", _raised().isel(schedule=[0]))
 
 
 def test_accuracy_that_is_best_where_curves_are_bent_is_caught(failed):
@@ -54,7 +55,7 @@ def test_accuracy_that_is_best_where_curves_are_bent_is_caught(failed):
 
 
 def test_an_input_off_the_curve_is_told_from_a_curve_of_another_shape(failed):
-    found = {each.id: each for each in find("phases/convolutional").judge(_idle(_three(most=-0.06)))}
+    found = {each.id: each for each in find("phases/convolutional").judge(_idle(_three(bends=(0.1, 0.0, -0.06))))}
     wrong = {name for name, each in found.items() if each.verdict != "reproduced"}
     assert wrong == {"fig-5c-convex", "fig-5c-accuracy"}
     assert "Why: fig-5c-inner," in found["fig-5c-convex"].note
@@ -69,8 +70,6 @@ def test_an_input_off_the_curve_is_told_from_a_curve_of_another_shape(failed):
     ("changed", "claims"),
     [
         ({"without": 0.95}, {"accuracy"}),
-        ({"accuracy": (0.90, 0.95, 0.95)}, {"worse"}),
-        ({"early_accuracy": 0.95}, {"worse-early"}),
         ({"bends": (0.1, 0.05, -0.02)}, {"linear", "inner"}),
         ({"bends": (0.1, 0.0, 0.05)}, {"convex"}),
         ({"bends": (-0.1, 0.0, -0.1)}, {"concave"}),
@@ -78,6 +77,18 @@ def test_an_input_off_the_curve_is_told_from_a_curve_of_another_shape(failed):
 )
 def test_each_claim_on_raised_dropout_can_fail(changed, claims, failed):
     assert failed("phases/raised_dropout", _raised(**changed)) == {f"fig-6-{claim}" for claim in claims}
+
+
+@pytest.mark.parametrize(
+    ("changed", "claim"), [({"accuracy": (0.90, 0.95, 0.95)}, "worse"), ({"early_accuracy": 0.95}, "worse-early")]
+)
+def test_each_claim_on_much_dropout_can_fail(changed, claim, failed):
+    assert failed("phases/much_dropout", _raised(**changed).isel(schedule=[0])) == {f"fig-6-{claim}"}
+
+
+def test_curves_that_only_the_most_dropout_bends_are_caught(failed):
+    record = _three(bends=(0.0, 0.02, 0.01, 0.03, -0.1), accuracy=(0.9, 0.9, 0.9, 0.95, 0.8))
+    assert "fig-5c-noise" in failed("phases/convolutional", record)
 
 
 def test_networks_see_normed_inputs_and_the_input_is_layer_0():

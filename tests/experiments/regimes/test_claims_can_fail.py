@@ -284,7 +284,7 @@ def grokked(late, early, kappa):
     accuracy = np.zeros((len(rows), NETWORKS, 3, 2))
     accuracy[..., 1:, 0] = 1.0
     accuracy[0, :, 1, 1], accuracy[0, :, 2, 1] = late[0] + JITTER, late[1] + JITTER
-    accuracy[1:, :, 1, 1], accuracy[1:, :, 2, 1] = early + JITTER, 0.95
+    accuracy[1:, :, 1, 1], accuracy[1:, :, 2, 1] = early + JITTER, early + 0.02
     distance = np.full((len(rows), NETWORKS, 3, 2), kappa[1])
     distance[0] = kappa[0]
     dims = ("row", "trial", "step", "probe")
@@ -300,6 +300,12 @@ def test_claims_on_grokking():
     assert verdicts("grokking", grokked((0.9, 0.9), 0.95, (0.6, 0.2)))["fig-6.5a-grokking"] == "not reproduced"
     assert verdicts("grokking", grokked((0.8, 0.9), 0.8, (0.6, 0.2)))["fig-6.5-removed"] == "not reproduced"
     assert verdicts("grokking", grokked((0.4, 0.9), 0.8, (0.2, 0.6)))["fig-6.5-richer"] == "not reproduced"
+    later = grokked((0.4, 0.9), 0.8, (0.6, 0.2))
+    later["accuracy"].loc[{"row": list(TABLE)[-1], "step": 100, "probe": "test"}] += 0.06
+    found = verdicts("grokking", later)
+    assert (found["fig-6.5-delay"], found["fig-6.5-less"]) == ("not reproduced", "reproduced")
+    later["accuracy"].loc[{"row": list(TABLE)[-1], "step": 100, "probe": "test"}] += 0.06
+    assert verdicts("grokking", later)["fig-6.5-less"] == "not reproduced"
     soon = grokked((0.4, 0.9), 0.8, (0.6, 0.2)).assign_coords(step=[0, 88, 107])
     assert verdicts("grokking", soon)["fig-6.5a-grokking"] == "not reproduced"
     never = grokked((0.4, 0.9), 0.8, (0.6, 0.2))
@@ -326,11 +332,13 @@ def modular(test, kappa):
             "accuracy": (dims, np.minimum(accuracy, 1.0)),
             "kappa": (dims, distance),
             "effective_dimension": (dims, 30 * distance),
-            "strong_kappa": (("moment", "trial"), np.array(kappa)[:, None] + JITTER / 5),
-            "variance_share": 0.99,
+            "strong_kappa": (
+                ("moment", "counted", "trial"),
+                np.array(kappa)[:, None, None] + np.stack([JITTER / 5] * 2),
+            ),
         },
         coords={"step": [0, 10, 100], "probe": ["train", "test"], "moment": [200, 3000]},
-        attrs=made_with(modulus=97),
+        attrs=made_with(modulus=97, variance_share=0.99, least_share=0.01),
     )
 
 
@@ -347,18 +355,27 @@ def test_claims_on_modular_division():
     assert verdicts("modular_division", soon)["fig-6.4-grokking"] == "not reproduced"
     behind = record.copy(deep=True)  # networks that have not grokked by then do not count
     behind["accuracy"][-2:, -1] = 0.5
-    behind["strong_kappa"][1, -2:] = 0.9
+    behind["strong_kappa"][1, :, -2:] = 0.9
     assert verdicts("modular_division", behind)["fig-6.4-minimal"] == "reproduced"
-    behind["strong_kappa"][1, :2] = 0.9
+    behind["strong_kappa"][1, :, :2] = 0.9
     assert verdicts("modular_division", behind)["fig-6.4-minimal"] == "not reproduced"
     falling = record.copy(deep=True)  # of those that have grokked some fall back just then
     falling["accuracy"][:, -1, 1] = [0.97 if k < 2 else 1.0 for k in range(falling.sizes["trial"])]
-    falling["strong_kappa"][1, :2] = 0.9
+    falling["strong_kappa"][1, :, :2] = 0.9
     found = verdicts("modular_division", falling)
     assert (found["fig-6.4-minimal"], found["fig-6.4-settled"]) == ("not reproduced", "reproduced")
-    falling["strong_kappa"][1, 2:] = 0.9
+    falling["strong_kappa"][1, :, 2:] = 0.9
     assert verdicts("modular_division", falling)["fig-6.4-settled"] == "not reproduced"
-    small = modular((0.1, 1.0), (0.5, 0.05)).assign_attrs(made_with(modulus=23))
+    for way in range(2):  # however faint directions are counted
+        one = record.copy(deep=True)
+        one["strong_kappa"][1, way] = 0.6 + JITTER
+        found = verdicts("modular_division", one)
+        assert {name for name in ("nearer", "minimal", "settled") if found[f"fig-6.4-{name}"] == "not reproduced"} == {
+            "nearer",
+            "minimal",
+            "settled",
+        }
+    small = modular((0.1, 1.0), (0.5, 0.05)).assign_attrs(made_with(modulus=23, variance_share=0.99, least_share=0.01))
     assert verdicts("modular_division", small)["fig-6.4-minimal"] == "not run"
 
 

@@ -28,6 +28,7 @@ NAMES = (
     "normalisation",
     "convolutional",
     "raised_dropout",
+    "much_dropout",
     "linear_networks",
     "noise_sources",
 )

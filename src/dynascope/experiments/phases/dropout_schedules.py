@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib import colormaps
+from matplotlib.colors import to_hex
 
-from dynascope import networks, plots
+from dynascope import networks
 from dynascope.experiments.experiment import Axes
 from dynascope.experiments.phases.load_curves import batches, data_set, follow, shape_of
 
@@ -17,7 +19,8 @@ class Config:
     """Networks that differ in dropout, each trained in stages of `epochs` with one value of its schedule for a stage.
 
     Figure 6: 6 convolutions of 16 channels on MNIST, full batches, Adam at 1e-4, 4000 epochs each stage. At 10 × 10
-    pixels, with batch norm on the input and the input as layer 0, as in the authors' code.
+    pixels, with batch norm on the input and the input as layer 0, as in the authors' code. `begin` is the first seed,
+    where networks that were not seen before shall judge.
     """
 
     schedules: tuple[tuple[float, ...], ...] = ((0.0, 0.05, 0.3), (0.0, 0.0, 0.0))
@@ -27,6 +30,7 @@ class Config:
     learning_rate: float = 0.0001
     batch_size: int = 2560
     seeds: int = 10
+    begin: int = 0
     data: str = "mnist"
     size: int = 10
     samples: int = 256
@@ -47,7 +51,7 @@ def run(config: Config) -> xr.Dataset:
     kept = np.repeat(config.schedules, config.seeds, axis=0)  # (trial, stage)
     ensemble = networks.Ensemble(
         networks.CNN(*shape_of(data), channels=config.channels, depth=config.depth, input_norm=True),
-        trials=list(range(config.seeds)) * len(config.schedules),
+        trials=list(range(config.begin, config.begin + config.seeds)) * len(config.schedules),
         learning_rate=config.learning_rate,
         batch_size=batch,
         optimizer="adam",
@@ -77,10 +81,19 @@ def without_input(load: xr.DataArray) -> xr.DataArray:
     return load.isel(layer=slice(1, None))
 
 
+def shades(record: xr.Dataset) -> list[str]:
+    """A colour for each schedule.
+
+    >>> shades(xr.Dataset(coords={"schedule": ["a", "b"]}))
+    ['#00224e', '#e0c957']
+    """
+    return [to_hex(each) for each in colormaps["cividis"](np.linspace(0, 0.9, record.sizes["schedule"]))]
+
+
 def draw_courses(record: xr.Dataset, ax: Axes) -> None:
     """Test accuracy over training loss, of all schedules."""
     mean = record.mean("trial").isel(time=slice(1, None))
-    for colour, schedule in zip(plots.PALETTE, record["schedule"].values, strict=False):
+    for colour, schedule in zip(shades(record), record["schedule"].values, strict=True):
         chosen = mean.sel(schedule=schedule)
         ax.plot(chosen["loss"], chosen["accuracy"], ".-", color=colour, label=f"dropout {schedule}")
     ax.set(xscale="log", xlabel="training loss", ylabel="test accuracy")

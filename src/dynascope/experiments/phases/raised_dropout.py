@@ -15,28 +15,14 @@ STAGES = (1, 2, 3)
 
 
 def _read(record: xr.Dataset) -> xr.Dataset:
-    """At the ends of the stages, (schedule, trial, time): first with dropout raised, then without.
-
-    Adds early_accuracy, over (schedule, trial): where the last stage was first measured.
-    """
+    """At the ends of the stages, (schedule, trial, time): first with dropout raised, then without."""
     ends = record.sel(time=list(STAGES), method="nearest")
-    early = record["accuracy"].isel(time=int((record["time"].values > STAGES[1]).argmax()), drop=True)
-    return ends.assign(bend=bend(ends["load"]), early_accuracy=early)
+    return ends.assign(bend=bend(ends["load"]))
 
 
 def _better(ends: xr.Dataset) -> Judgement:
     reached = ends["accuracy"].astype(float)
     return above(over_trials(reached[0, :, 1] - reached[1, :, 1]), 0.0, note="difference of test accuracies")
-
-
-def _worse(ends: xr.Dataset) -> Judgement:
-    reached = ends["accuracy"][0].astype(float)
-    return below(over_trials(reached[:, 2] - reached[:, 1]), 0.0, note="change of test accuracy in the third stage")
-
-
-def _worse_early(ends: xr.Dataset) -> Judgement:
-    before, early = ends["accuracy"][0, :, 1], ends["early_accuracy"][0]
-    return below(over_trials((early - before).astype(float)), 0.0, note="change of test accuracy as dropout is raised")
 
 
 def _straightest(load: xr.DataArray) -> Judgement:
@@ -99,21 +85,6 @@ EXPERIMENT = NetworkExperiment(
             "fig-6-accuracy",
             "some dropout, added in training, gives a better test accuracy than training on without",
             _better,
-            spring_block(figure="6", section="S2"),
-            settles_at="paper",
-        ),
-        Claim(
-            "fig-6-worse",
-            "much dropout, added later, makes the test accuracy worse again",
-            _worse,
-            spring_block(figure="6", section="S2"),
-            settles_at="paper",
-            why=("fig-6-worse-early, it is so at first and comes back",),
-        ),
-        Claim(
-            "fig-6-worse-early",
-            "it does so at once: a tenth of a stage after it is added",
-            _worse_early,
             spring_block(figure="6", section="S2"),
             settles_at="paper",
         ),
