@@ -146,25 +146,31 @@ def _grokked(seen: Seen) -> Judgement:
     return above(side_by_side(late, longer), [LATE, 1.0], note=note)
 
 
-def _later(seen: Seen) -> xr.DataArray:
-    """What each of the four levers leaves for later."""
-    return seen.late.sel(row=[name for name in TABLE if name != "default"]).transpose("row", "trial")
+def _of_levers(values: xr.DataArray) -> xr.DataArray:
+    """Over (row, trial), without the default."""
+    return values.sel(row=[name for name in TABLE if name != "default"]).transpose("row", "trial")
 
 
 def _prompt(seen: Seen) -> Judgement:
     note = f"test accuracy gained after training accuracy reached {FITTED}; {seen.late.sizes['trial']} networks"
-    return below(over_trials(_later(seen)), LATE, note=note)
+    return below(over_trials(_of_levers(seen.late)), LATE, note=note)
+
+
+def _sooner(seen: Seen) -> Judgement:
+    by_default = seen.delay.sel(row="default", drop=True)
+    return below(over_trials(_of_levers(seen.delay) - by_default), -3.0, note="log₂ of the ratio of the two delays")
 
 
 def _less(seen: Seen) -> Judgement:
     by_default = seen.late.sel(row="default", drop=True)
-    return below(over_trials(_later(seen) - by_default / 4), 0.0, note="test accuracy gained later, less a quarter")
+    return below(
+        over_trials(_of_levers(seen.late) - by_default / 4), 0.0, note="test accuracy gained later, less a quarter"
+    )
 
 
 def _levers(values: xr.DataArray) -> tuple[Estimate, np.ndarray]:
     """Means of the four levers, with the error of their difference to the default, and the default's mean."""
-    levers = [name for name in TABLE if name != "default"]
-    changed = over_trials(values.sel(row=levers).transpose("row", "trial"))
+    changed = over_trials(_of_levers(values))
     default = over_trials(values.sel(row="default"))
     return changed.against(default), default.mean
 
@@ -223,7 +229,15 @@ EXPERIMENT = Experiment(
             _prompt,
             layerwise(figure="6.5(b), 6.5(c), 6.5(d), 6.5(e)", section="6.4.3"),
             settles_at="paper",  # digits are few enough for test accuracy to move by as much
-            why=("fig-6.5-less, it is shortened, not removed",),
+            why=("fig-6.5-sooner, it is shortened, not removed",),
+        ),
+        Claim(
+            "fig-6.5-sooner",
+            "half of what comes later is there eight times sooner than by default, measured by the time to fit",
+            _sooner,
+            layerwise(figure="6.5"),
+            kind="own",
+            settles_at="laptop",
         ),
         Claim(
             "fig-6.5-less",
