@@ -21,7 +21,8 @@ def _three(accuracy=(0.90, 0.95, 0.85), bends=(0.1, 0.0, -0.1)):
     bends = np.repeat(np.array(bends)[:, None], SEEDS, axis=1)[..., None]
     reached = np.array(accuracy)[:, None, None] + 1e-3 * np.random.default_rng(1).normal(size=bends.shape)
     dims = ("schedule", "trial", "time")
-    return xr.Dataset({"load": ((*dims, "layer"), _curves(bends)), "accuracy": (dims, reached)}, coords={"time": [1.0]})
+    values = {"load": ((*dims, "layer"), _curves(bends)), "accuracy": (dims, reached), "loss": (dims, 0 * reached)}
+    return xr.Dataset(values, coords={"time": [1.0]})
 
 
 def _raised(bends=(0.1, 0.0, -0.1), accuracy=(0.90, 0.95, 0.85), without=0.91, early_accuracy=0.85):
@@ -84,6 +85,12 @@ def test_each_claim_on_raised_dropout_can_fail(changed, claims, failed):
 )
 def test_each_claim_on_much_dropout_can_fail(changed, claim, failed):
     assert failed("phases/much_dropout", _raised(**changed).isel(schedule=[0])) == {f"fig-6-{claim}"}
+
+
+def test_a_network_that_learns_nothing_makes_no_curve_convex(failed):
+    record = _three()
+    record["loss"][-1] = 2.4
+    assert {"fig-5c-convex", "fig-5c-inner"} <= failed("phases/convolutional", record)
 
 
 def test_curves_that_only_the_most_dropout_bends_are_caught(failed):

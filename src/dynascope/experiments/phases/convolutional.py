@@ -22,11 +22,18 @@ from dynascope.experiments.sources import spring_block
 from dynascope.statistics.errors import over_trials
 from dynascope.statistics.ranks import rank_correlation
 
+_CLASSES = 10  # of CIFAR-10, and of digits
+
 
 def _read(record: xr.Dataset) -> xr.Dataset:
-    """At the end, over (schedule, trial), compared trial by trial."""
+    """At the end, over (schedule, trial), compared trial by trial; `most` is the last at which networks learn.
+
+    With a dropout of 0.64 their training loss is above that of chance: what their curve is says nothing.
+    """
     last = record.isel(time=-1)
-    return last.assign(bend=bend(last["load"]))
+    learning = (last["loss"].mean("trial") < np.log(_CLASSES)).values
+    most = int(np.flatnonzero(learning)[-1]) if learning.any() else 0
+    return last.assign(bend=bend(last["load"]), most=most)
 
 
 def _ranked(ends: xr.Dataset) -> Judgement:
@@ -35,13 +42,18 @@ def _ranked(ends: xr.Dataset) -> Judgement:
     return below(found, -RANKED, note="rank correlation of mean curvatures with dropout")
 
 
+def _convex(ends: xr.Dataset, load: xr.DataArray) -> Judgement:
+    most = int(ends["most"])
+    note = f"curvature at the dropout {most + 1} of {load.sizes['schedule']}"
+    return below(over_trials(bend(load.isel(schedule=most))), 0.0, note=note)
+
+
 def _draw_ends(record: xr.Dataset, ax: Axes) -> None:
     """The load curves at the end."""
     for colour, schedule in zip(shades(record), record["schedule"].values, strict=True):
         end = record.sel(schedule=schedule).isel(time=-1)
-        label = f"dropout {schedule}: {100 * float(end['accuracy'].mean()):.1f} %"
-        draw_load(ax, end["load"], colour=colour, label=label)
-    ax.legend(frameon=False, fontsize="small", title="test accuracy")
+        draw_load(ax, end["load"], colour=colour, label=f"{100 * float(end['accuracy'].mean()):.1f} %")
+    ax.legend(frameon=False, fontsize="small", title="test accuracy", loc="lower left")
 
 
 _THREE = ((0.0,), (0.1,), (0.4,))
@@ -65,15 +77,15 @@ EXPERIMENT = NetworkExperiment(
         ),
         Claim(
             "fig-5c-convex",
-            "with the most dropout it is convex",
-            lambda ends: below(over_trials(ends["bend"][-1]), 0.0, note="curvature"),
+            "with the most dropout that networks still learn with it is convex",
+            lambda ends: _convex(ends, ends["load"]),
             settles_at="laptop",
             why=(f"fig-5c-inner, {OFF}",),
         ),
         Claim(
             "fig-5c-inner",
             "so it is from the first layer on, as Figure S9(b) draws networks on CIFAR-10",
-            lambda ends: below(over_trials(bend(without_input(ends["load"][-1]))), 0.0, note="curvature"),
+            lambda ends: _convex(ends, without_input(ends["load"])),
             spring_block(figure="5(c), S9"),
             kind="own",
             settles_at="paper",
