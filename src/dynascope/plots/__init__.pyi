@@ -6,6 +6,7 @@ from dynascope.plots.figures import axis_label as axis_label
 from dynascope.plots.figures import new_figure as new_figure
 from dynascope.plots.figures import save_figure as save_figure
 from dynascope.plots.figures import save_small as save_small
+from dynascope.plots.figures import shades as shades
 from dynascope.plots.forecast import plot_forecast as plot_forecast
 from dynascope.plots.imitation import plot_imitation as plot_imitation
 from dynascope.plots.networks import plot_fit as plot_fit

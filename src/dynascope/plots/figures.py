@@ -11,12 +11,23 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
+from matplotlib import colormaps
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from PIL import Image
 
 from dynascope.records import write_whole
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+
+
+def shades(count: int) -> list[str]:
+    """Colours for as many ordered things, the first dark, the last light.
+
+    >>> shades(2)
+    ['#00224e', '#e0c957']
+    """
+    return [to_hex(each) for each in colormaps["cividis"](np.linspace(0, 0.9, count))]
 
 
 def new_figure(

@@ -4,11 +4,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import xarray as xr
-from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dynascope.plots.figures import PALETTE, axis_label, new_figure
+from dynascope.plots.figures import PALETTE, axis_label, new_figure, shades
 
 _CURVES = 8
 # variable -> name beside its line
@@ -101,8 +100,7 @@ def plot_loads(record: xr.Dataset, axes: Axes) -> Axes:
     'layer'
     """
     places = np.unique(np.linspace(0, record.sizes["step"] - 1, _CURVES).round().astype(int))
-    shades = colormaps["cividis"](np.linspace(0, 0.9, len(places)))
-    for place, shade in zip(places, shades, strict=True):
+    for place, shade in zip(places, shades(len(places)), strict=True):
         step = int(record["step"][place])
         axes.plot(record["loads"].values[place], "o-", color=shade, markersize=3.5, label=f"step {step}")
     names = [str(name) for name in record["layer"].values]

@@ -70,6 +70,11 @@ SPOILT = {
         {"eq6.3-kernel", "sec6.2-lazier"},
     ),
     "another lever": ("levers", lambda r: {"through_target": 1.001 * r["through_target"]}, {"table-6.1-one-lever"}),
+    "a lever that does nothing": (
+        "levers",
+        lambda r: {"measured": r["measured"].where(r["row"] != r["row"][-1], r["measured"].isel(row=0))},
+        {"table-6.1-raises", "table-6.1-flow"},
+    ),
     "everything is learned": (
         "overfitting",
         lambda r: {name: 0 * r[name] + 1 for name in ("theory_share", "theory_overfitting")},

@@ -40,6 +40,21 @@ def test_the_cause_is_named_where_curvatures_spread_less():
     assert "with batch norm 1.0" in found["s3-constants-shape"]
 
 
+@pytest.mark.parametrize(
+    ("scale", "wrong"),
+    [(1.0, set()), (-1.0, {"s3-constants-concave", "s3-constants-noise"}), (0.0, {"s3-constants-concave"})],
+)
+def test_constants_whose_curves_bend_the_other_way_are_caught(scale, wrong, failed):
+    """Of the first setting, the least noise, and of all others."""
+    record = _record((1.0, 2.0))
+    turned = record["load"].copy()
+    if scale < 0:
+        turned[normalisation.CONSTANT] = -record["load"][normalisation.CONSTANT]
+    elif scale == 0:
+        turned[normalisation.CONSTANT, 0] = record["load"][normalisation.CONSTANT, -1].values
+    assert failed(NAME, record.assign(load=turned)) - SPREADS == wrong
+
+
 @pytest.mark.parametrize("law", ["one loud setting", "shared seeds", "long tails"])
 def test_equal_spreads_seldom_pass(law):
     random, passed = np.random.default_rng(0), 0

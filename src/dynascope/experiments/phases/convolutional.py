@@ -3,37 +3,24 @@
 import numpy as np
 import xarray as xr
 
+from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, above, below
 from dynascope.experiments.experiment import Axes, Panels
 from dynascope.experiments.phases.curves import NetworkExperiment, draw_load
-from dynascope.experiments.phases.dropout_schedules import (
-    LAPTOP,
-    OFF,
-    SMOKE,
-    Config,
-    draw_courses,
-    run,
-    shades,
-    without_input,
-)
+from dynascope.experiments.phases.dropout_schedules import LAPTOP, OFF, SMOKE, Config, draw_courses, run, without_input
 from dynascope.experiments.phases.phase_judges import RANKED
 from dynascope.experiments.phases.shapes import accurate_as_straight, bend, best_where_straight
 from dynascope.experiments.sources import spring_block
 from dynascope.statistics.errors import over_trials
 from dynascope.statistics.ranks import rank_correlation
 
-_CLASSES = 10  # of CIFAR-10, and of digits
+_LEARNT = 0.2  # test accuracy, twice that of chance: with a dropout of 0.64 it hardly rises above chance
 
 
 def _read(record: xr.Dataset) -> xr.Dataset:
-    """At the end, over (schedule, trial), compared trial by trial; `most` is the last at which networks learn.
-
-    With a dropout of 0.64 their training loss is above that of chance: what their curve is says nothing.
-    """
+    """At the end, over (schedule, trial), compared trial by trial."""
     last = record.isel(time=-1)
-    learning = (last["loss"].mean("trial") < np.log(_CLASSES)).values
-    most = int(np.flatnonzero(learning)[-1]) if learning.any() else 0
-    return last.assign(bend=bend(last["load"]), most=most)
+    return last.assign(bend=bend(last["load"]))
 
 
 def _ranked(ends: xr.Dataset) -> Judgement:
@@ -43,14 +30,17 @@ def _ranked(ends: xr.Dataset) -> Judgement:
 
 
 def _convex(ends: xr.Dataset, load: xr.DataArray) -> Judgement:
-    most = int(ends["most"])
+    """At the most dropout that networks learn with; not determined where there is none but the least."""
+    learning = np.flatnonzero(ends["accuracy"].mean("trial").values > _LEARNT)
+    most = int(learning[-1]) if learning.size else 0
+    bends = bend(load.isel(schedule=most)) if most else xr.full_like(ends["bend"][0], np.nan)
     note = f"curvature at the dropout {most + 1} of {load.sizes['schedule']}"
-    return below(over_trials(bend(load.isel(schedule=most))), 0.0, note=note)
+    return below(over_trials(bends), 0.0, note=note)
 
 
 def _draw_ends(record: xr.Dataset, ax: Axes) -> None:
     """The load curves at the end."""
-    for colour, schedule in zip(shades(record), record["schedule"].values, strict=True):
+    for colour, schedule in zip(plots.shades(record.sizes["schedule"]), record["schedule"].values, strict=True):
         end = record.sel(schedule=schedule).isel(time=-1)
         draw_load(ax, end["load"], colour=colour, label=f"{100 * float(end['accuracy'].mean()):.1f} %")
     ax.legend(frameon=False, fontsize="small", title="test accuracy", loc="lower left")
@@ -77,8 +67,16 @@ EXPERIMENT = NetworkExperiment(
         ),
         Claim(
             "fig-5c-convex",
-            "with the most dropout that networks still learn with it is convex",
+            "with the most dropout it is convex",
+            lambda ends: below(over_trials(ends["bend"][-1]), 0.0, note="curvature"),
+            settles_at="laptop",
+            why=(f"fig-5c-inner, {OFF}",),
+        ),
+        Claim(
+            "fig-5c-convex-learnt",
+            "with the most dropout that networks learn with, to twice the accuracy of chance, it is convex",
             lambda ends: _convex(ends, ends["load"]),
+            kind="derived",
             settles_at="laptop",
             why=(f"fig-5c-inner, {OFF}",),
         ),

@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib import colormaps
-from matplotlib.colors import to_hex
 
-from dynascope import networks
+from dynascope import networks, plots
 from dynascope.experiments.experiment import Axes
 from dynascope.experiments.phases.load_curves import batches, data_set, follow, shape_of
 
@@ -81,19 +79,10 @@ def without_input(load: xr.DataArray) -> xr.DataArray:
     return load.isel(layer=slice(1, None))
 
 
-def shades(record: xr.Dataset) -> list[str]:
-    """A colour for each schedule.
-
-    >>> shades(xr.Dataset(coords={"schedule": ["a", "b"]}))
-    ['#00224e', '#e0c957']
-    """
-    return [to_hex(each) for each in colormaps["cividis"](np.linspace(0, 0.9, record.sizes["schedule"]))]
-
-
 def draw_courses(record: xr.Dataset, ax: Axes) -> None:
     """Test accuracy over training loss, of all schedules."""
     mean = record.mean("trial").isel(time=slice(1, None))
-    for colour, schedule in zip(shades(record), record["schedule"].values, strict=True):
+    for colour, schedule in zip(plots.shades(record.sizes["schedule"]), record["schedule"].values, strict=True):
         chosen = mean.sel(schedule=schedule)
         ax.plot(chosen["loss"], chosen["accuracy"], ".-", color=colour, label=f"dropout {schedule}")
     ax.set(xscale="log", xlabel="training loss", ylabel="test accuracy")

@@ -7,6 +7,7 @@ are others.
 import numpy as np
 import xarray as xr
 
+from dynascope import plots
 from dynascope.experiments.claims import Claim, Judgement, below
 from dynascope.experiments.experiment import Axes, Panels
 from dynascope.experiments.phases.curves import NetworkExperiment
@@ -14,7 +15,7 @@ from dynascope.experiments.phases.dropout_schedules import LAPTOP, SMOKE, Config
 from dynascope.experiments.sources import spring_block
 from dynascope.statistics.errors import over_trials
 
-_BEFORE, _END = 2, 3  # stages of training: when much dropout is added, and the end
+_BEFORE = 2  # stages of training, until much dropout is added
 _RAISED = ((0.0, 0.05, 0.3),)
 
 
@@ -35,7 +36,7 @@ def _worse_early(change: xr.DataArray) -> Judgement:
 def _draw_changes(record: xr.Dataset, ax: Axes) -> None:
     """What each network's test accuracy changes in the third stage, sorted: at first, and at the end."""
     change = _read(record)
-    for index, colour, label in ((0, "#D55E00", "at first"), (-1, "#0072B2", "at the end")):
+    for index, colour, label in ((-1, plots.PALETTE[0], "at the end"), (0, plots.PALETTE[1], "at first")):
         values = np.sort(change.isel(time=index).values)
         ax.plot(np.arange(1, values.size + 1), values, ".", color=colour, label=f"{label}: mean {values.mean():.4f}")
     ax.axhline(0.0, color="grey", linewidth=0.8)

@@ -125,8 +125,8 @@ def read(record: xr.Dataset) -> Seen:
     test = record["accuracy"].sel(probe="test")
     end = test.isel(step=-1)
     counted += f", fig-6.4-all-directions has all; {int((end >= FITTED).sum())} of {end.size} networks have grokked"
-    kappa = (record["strong_kappa"].sel(counted=each, drop=True) for each in COUNTED)
-    return Seen(before, after, *kappa, end, delay(test, before), judged, counted)
+    held, weighted = (record["strong_kappa"].sel(counted=each, drop=True) for each in COUNTED)
+    return Seen(before, after, held, weighted, end, delay(test, before), judged, counted)
 
 
 def _grokked(seen: Seen) -> Judgement:
@@ -150,8 +150,8 @@ def _change(seen: Seen, name: str, sign: float, what: str) -> Judgement:
 def _nearer(seen: Seen) -> Judgement:
     if not seen.judged:
         return not_run(_REASON)
-    early, late = seen.kappa.isel(trial=seen.late.values >= FITTED)
-    return above(over_trials(early - late), 0.0, note=f"fall of κ; {seen.counted}")
+    grokked = seen.kappa.isel(trial=seen.late.values >= FITTED)
+    return above(over_trials(grokked.isel(moment=0) - grokked.isel(moment=1)), 0.0, note=f"fall of κ; {seen.counted}")
 
 
 def _minimal(seen: Seen) -> Judgement:
@@ -162,10 +162,10 @@ def _minimal(seen: Seen) -> Judgement:
 
 
 def _by_weights(seen: Seen) -> Judgement:
-    early, late = seen.weighted.isel(trial=seen.late.values >= FITTED)
-    fall = over_trials(early - late)
+    grokked = seen.weighted.isel(trial=seen.late.values >= FITTED)
+    fall = over_trials(grokked.isel(moment=0) - grokked.isel(moment=1))
     note = "κ before grokking, and its fall; all directions of the outputs count, faint ones by their shares"
-    return above(side_by_side(over_trials(early), fall), [0.1, 0.0], note=note)
+    return above(side_by_side(over_trials(seen.weighted.isel(moment=0)), fall), [0.1, 0.0], note=note)
 
 
 def _settled(seen: Seen) -> Judgement:
