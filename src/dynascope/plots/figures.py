@@ -21,13 +21,22 @@ from dynascope.records import write_whole
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
 
+def cividis(values: np.ndarray) -> np.ndarray:
+    """Colours for numbers from 0 to 1.
+
+    >>> cividis(np.zeros(2)).shape
+    (2, 4)
+    """
+    return np.asarray(colormaps["cividis"](values))
+
+
 def shades(count: int) -> list[str]:
     """Colours for as many ordered things, the first dark, the last light.
 
     >>> shades(8)[0]
     '#00224e'
     """
-    return [to_hex(each) for each in colormaps["cividis"](np.linspace(0, 0.9, count))]
+    return [to_hex(each) for each in cividis(np.linspace(0, 0.9, count))]
 
 
 def new_figure(

@@ -4,8 +4,8 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from dynascope.plots.figures import axis_label, require_variable
-from dynascope.plots.spring_block import cividis, label_cells
+from dynascope.plots.figures import axis_label, cividis, require_variable
+from dynascope.plots.spring_block import label_cells
 
 
 def plot_network_phases(record: xr.Dataset, axes: Axes, *, noise: str, y: str = "slope", first_layer: int = 0) -> Axes:

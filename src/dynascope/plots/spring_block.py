@@ -4,11 +4,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import xarray as xr
-from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dynascope.plots.figures import PALETTE, axis_label, new_figure, require_variable, short
+from dynascope.plots.figures import PALETTE, axis_label, cividis, new_figure, require_variable, short
 from dynascope.statistics.errors import over_trials
 
 
@@ -84,15 +83,6 @@ def plot_trajectories(run: xr.Dataset, axes: Axes, *, trial: int = 0) -> Axes:
     axes.set_ylabel(axis_label(run["load"]))
     axes.legend(frameon=False, fontsize="small", ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     return axes
-
-
-def cividis(values: np.ndarray) -> np.ndarray:
-    """Colours for numbers from 0 to 1.
-
-    >>> cividis(np.zeros(2)).shape
-    (2, 4)
-    """
-    return np.asarray(colormaps["cividis"](values))
 
 
 def plot_phase_diagram(
